@@ -1,0 +1,85 @@
+// A collective as a value: for one rank and one channel, lanes of Moves over blocks.
+// Sizes, pointers and transports are not in it; executors add them (see exec/launch.h).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+
+namespace ronde {
+
+/// The local buffer that an operand of a Move names.
+enum class Buf : uint8_t { none = 0, input = 1, output = 2, scratch = 3 };
+
+/// Move::flags.
+inline constexpr uint8_t kMoveNoLend = 1;  ///< send by copying into the slot: the block may be overwritten before the reader is done
+inline constexpr uint8_t kMoveFinal = 2;   ///< acc is the collective's result for these blocks: an average is divided here, once
+
+/// acc = combine(arrivals from peers[in_first .. +in_count], local src);  dst = acc;  send acc to peers[out_first .. +out_count].
+/// Each operand may be absent (count 0, Buf::none). The operands are combined as a left fold in the order of the
+/// arrivals with src inserted before arrival number `src_at` (src_at == in_count: last). With one operand, acc is a copy.
+/// A Move covers the blocks src_block.. and dst_block.. +n_blocks: one slot a block on each connection, or a single slot for all
+/// of them where the launch says that they are adjacent and fit (`merged`, see exec/launch.h).
+struct Move {
+  uint32_t in_first = 0;
+  uint32_t out_first = 0;
+  uint32_t src_block = 0;
+  uint32_t dst_block = 0;
+  uint32_t n_blocks = 1;
+  uint16_t in_count = 0;
+  uint16_t out_count = 0;
+  uint16_t src_at = 0;
+  Buf src = Buf::none;
+  Buf dst = Buf::none;
+  uint8_t flags = 0;
+  uint8_t reserved[3] = {0, 0, 0};
+  bool operator==(const Move&) const = default;
+};
+static_assert(sizeof(Move) == 32, "Moves are shared with device code: the layout is pinned");
+
+/// One end of a connection: `link` tells parallel connections between the same two ranks apart (0 .. kMaxLinks-1).
+/// In one direction a (rank, link) is used by one lane only, so that slots arrive in the order of that lane's Moves.
+/// A rank may name itself: that is how one of its lanes hands data to another.
+struct Peer {
+  int32_t rank = 0;
+  uint32_t link = 0;
+  bool operator==(const Peer&) const = default;
+};
+inline constexpr int kMaxLinks = 2;
+
+/// What one rank does on one channel. Blocks by collective (n ranks, rank r):
+///   all_reduce, broadcast, reduce   input and output have `blocks` blocks, the equal parts of the data (`blocks` is the algorithm's choice)
+///   all_gather      input holds block r only;  output blocks 0..n-1
+///   reduce_scatter  input blocks 0..n-1;       output holds block r only
+///   all_to_all      input block j goes to rank j;  output block i came from rank i
+///   gather          input holds block r only;  output blocks 0..n-1 at the root
+///   scatter         input blocks 0..n-1 at the root;  output holds block r only
+/// In place: block b of input and block b of output are the same memory (all_to_all has no in-place form). Input is never written
+/// in the out-of-place form. scratch has `scratch_blocks` blocks of the largest block's size.
+struct Program {
+  int rank = 0;
+  int channel = 0;
+  uint32_t blocks = 0;
+  uint32_t scratch_blocks = 0;
+  std::vector<Peer> peers;
+  std::vector<std::vector<Move>> lanes;
+  bool operator==(const Program&) const = default;
+};
+
+/// What a set of Programs has to achieve.
+struct CollSpec {
+  Coll coll = Coll::all_reduce;
+  int ranks = 1;
+  int root = 0;  ///< where has_root(coll)
+  bool operator==(const CollSpec&) const = default;
+};
+
+/// The order in which a channel's ring visits the ranks (ring[i] sends to ring[i+1]); trees are laid over the same order.
+struct Channel {
+  int index = 0;
+  std::vector<int> ring;
+};
+
+}  // namespace ronde
