@@ -1,0 +1,245 @@
+#include "base/config.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fmt/format.h>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <sstream>
+#include <strings.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+namespace ronde {
+namespace {
+
+using Names = std::map<std::string, std::string>;
+
+bool same_word(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
+
+/// The admitted spelling of a choice; "" where `value` is none of them.
+std::string pick_word(std::string_view words, std::string_view value) {
+  while (!words.empty()) {
+    const size_t comma = std::min(words.find(','), words.size());
+    if (same_word(words.substr(0, comma), value)) return std::string(words.substr(0, comma));
+    words.remove_prefix(std::min(comma + 1, words.size()));
+  }
+  return "";
+}
+
+/// Integer with an optional K, M or G (binary) where `suffix`. False where anything else is left over.
+bool parse_integer(const std::string& text, bool suffix, int64_t* out) {
+  errno = 0;
+  char* end = nullptr;
+  const long long value = strtoll(text.c_str(), &end, 0);
+  if (end == text.c_str() || errno == ERANGE) return false;
+  int shift = 0;
+  if (suffix && *end != '\0') {
+    const char unit = static_cast<char>(std::toupper(*end));
+    shift = unit == 'K' ? 10 : unit == 'M' ? 20 : unit == 'G' ? 30 : 0;
+    if (shift != 0) ++end;
+  }
+  if (*end != '\0' || value > (INT64_MAX >> shift) || value < (INT64_MIN >> shift)) return false;
+  *out = value * (int64_t{1} << shift);
+  return true;
+}
+
+std::string wanted(const Option& option) {
+  switch (option.kind) {
+    case Kind::choice: return fmt::format("one of {}", option.words);
+    case Kind::flag: return "0 or 1";
+    case Kind::bytes: return fmt::format("bytes from {:.0f} to {:.0f}, with K, M or G if you like", option.low, option.high);
+    case Kind::seconds: return fmt::format("seconds from {:g} to {:g}", option.low, option.high);
+    default: return fmt::format("an integer from {:.0f} to {:.0f}", option.low, option.high);
+  }
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t next = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = std::exchange(row[j], next);
+    }
+  }
+  return row[b.size()];
+}
+
+const std::set<std::string>& known_names() {
+  static const std::set<std::string> names = [] {
+    std::set<std::string> all{"RONDE_CONF_FILE"};
+    for (const Option& option : options()) {
+      all.insert(fmt::format("RONDE_{}", option.name));
+      if (option.alias != nullptr) all.insert(option.alias);
+    }
+    for (const std::string_view name : accepted_nccl_names()) all.insert(fmt::format("NCCL_{}", name));
+    return all;
+  }();
+  return names;
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  if (file) text << file.rdbuf();
+  return text.str();
+}
+
+/// The configuration files of this process, the strongest first; read once.
+const std::vector<Names>& conf_files() {
+  static const std::vector<Names> files = [] {
+    const char* chosen = getenv("NCCL_CONF_FILE");
+    if (chosen == nullptr || *chosen == '\0') chosen = getenv("RONDE_CONF_FILE");
+    std::string path = chosen != nullptr ? chosen : "";
+    if (path.empty()) {
+      const char* home = getenv("HOME");
+      if (home != nullptr) path = std::string(home) + "/.nccl.conf";
+    } else if (access(path.c_str(), R_OK) != 0) {
+      log_once(fmt::format("reading the configuration file {} named by NCCL_CONF_FILE: {}; it is ignored", path, strerror(errno)));
+    }
+    return std::vector<Names>{parse_conf(read_file(path)), parse_conf(read_file("/etc/nccl.conf"))};
+  }();
+  return files;
+}
+
+std::vector<std::string> environment_names() {
+  std::vector<std::string> names;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const char* equals = strchr(*entry, '=');
+    if (equals != nullptr) names.emplace_back(*entry, static_cast<size_t>(equals - *entry));
+  }
+  return names;
+}
+
+}  // namespace
+
+/// Turns raw text into Config values; the only writer of a Config.
+class ConfigReader {
+ public:
+  ConfigReader(const GetEnv& get, std::span<const Names> files, ConfigReport* report)
+      : get_(get), files_(files), report_(report) {}
+
+  Config read() {
+    Config config;
+    for (const Option& option : options()) {
+      Config::Value& value = config.values_[static_cast<size_t>(option.id)];
+      auto [text, source] = find(option);
+      if (!source.empty() && convert(option, text, &value)) {
+        value.source = source;
+        continue;
+      }
+      if (!source.empty() && report_ != nullptr) {
+        report_->warnings.push_back(fmt::format("{}={} fits nothing: expected {}; the default {} is used", source, text,
+                                                wanted(option), option.fallback));
+      }
+      convert(option, option.fallback, &value);
+      value.source = "default";
+    }
+    return config;
+  }
+
+ private:
+  std::pair<std::string, std::string> find(const Option& option) const {
+    const std::string own = fmt::format("RONDE_{}", option.name);
+    for (const char* name : {own.c_str(), option.alias}) {
+      const char* value = name != nullptr ? get_(name) : nullptr;
+      if (value != nullptr && *value != '\0') return {value, name};
+    }
+    for (const Names& file : files_) {
+      for (const char* name : {own.c_str(), option.alias}) {
+        if (name == nullptr) continue;
+        const auto at = file.find(name);
+        if (at != file.end() && !at->second.empty()) return {at->second, name};
+      }
+    }
+    return {};
+  }
+
+  static bool convert(const Option& option, const std::string& text, Config::Value* value) {
+    value->text = text;
+    if (option.kind == Kind::text) return true;
+    if (option.kind == Kind::choice) {
+      value->text = pick_word(option.words, text);
+      return !value->text.empty();
+    }
+    if (option.kind == Kind::seconds) {
+      char* end = nullptr;
+      value->number = strtod(text.c_str(), &end);
+      value->integer = static_cast<int64_t>(value->number);
+      return end != text.c_str() && *end == '\0' && value->number >= option.low && value->number <= option.high;
+    }
+    if (!parse_integer(text, option.kind == Kind::bytes, &value->integer)) return false;
+    value->number = static_cast<double>(value->integer);
+    return value->number >= option.low && value->number <= option.high;
+  }
+
+  const GetEnv& get_;
+  std::span<const Names> files_;
+  ConfigReport* report_;
+};
+
+std::map<std::string, std::string> parse_conf(std::string_view text) {
+  constexpr size_t kLongest = 1023;  // of a name and of a value, as NCCL has it
+  Names names;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    const size_t equals = line.find('=');
+    if (line.empty() || line[0] == '#' || equals == std::string_view::npos || equals == 0) continue;
+    if (equals > kLongest || line.size() - equals - 1 > kLongest) continue;
+    names.try_emplace(std::string(line.substr(0, equals)), line.substr(equals + 1));
+  }
+  return names;
+}
+
+Config read_config(const GetEnv& get, std::span<const Names> files, ConfigReport* report) {
+  return ConfigReader(get, files, report).read();
+}
+
+std::vector<std::string> unknown_names(std::span<const std::string> names) {
+  std::vector<std::string> warnings;
+  for (const std::string& name : names) {
+    const bool ours = name.rfind("RONDE_", 0) == 0;
+    const bool theirs = name.rfind("NCCL_", 0) == 0 && name.rfind("NCCL_TESTS_", 0) != 0;
+    if ((!ours && !theirs) || known_names().count(name) != 0) continue;
+    const std::string* nearest = nullptr;
+    size_t least = 4;  // farther apart than three edits is no typing error
+    for (const std::string& known : known_names()) {
+      const size_t distance = edit_distance(name, known);
+      if (distance < least) {
+        least = distance;
+        nearest = &known;
+      }
+    }
+    warnings.push_back(fmt::format("the variable {} is unknown and has no effect{}", name,
+                                   nearest != nullptr ? fmt::format("; did you mean {}?", *nearest) : ""));
+  }
+  return warnings;
+}
+
+std::shared_ptr<const Config> current_config() {
+  const std::vector<Names>& files = conf_files();
+  ConfigReport report;
+  auto config = std::make_shared<const Config>(read_config([](const char* name) { return getenv(name); }, files, &report));
+  std::vector<std::string> names = environment_names();
+  for (const Names& file : files) {
+    for (const auto& [name, value] : file) names.push_back(name);
+  }
+  const std::vector<std::string> unknown = unknown_names(names);
+  for (const std::string& warning : unknown) log_once(warning);
+  for (const std::string& warning : report.warnings) log_once(warning);
+  return config;
+}
+
+}  // namespace ronde

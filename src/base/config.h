@@ -1,0 +1,97 @@
+// Settings: one table of options, read once into an immutable Config.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace ronde {
+
+/// Every setting. One row of the table in options.cc belongs to each, in this order.
+enum class Setting : uint8_t {
+  debug, debug_subsys, debug_file,
+  device, isa, stream_threads, spin,
+  comm_id, socket_ifname, socket_family, port_range, hostid, init_timeout, timeout, warn_after,
+  algo, proto, strict, deterministic, min_channels, max_channels,
+  buffsize, slots, slice, lend_threshold, eager_limit, shm_disable, p2p_disable, vm_readv,
+  comm_blocking, check_mode,
+  count_,
+};
+inline constexpr int kSettings = static_cast<int>(Setting::count_);
+
+/// How a value is written: integer (decimal, 0x, leading-0 octal), flag (0 or 1), bytes (integer with K, M or G), seconds (decimal, may have a
+/// fraction), text, choice (one of the words in `words`, case-insensitive).
+enum class Kind : uint8_t { integer, flag, bytes, seconds, text, choice };
+
+/// One setting. Its names are RONDE_<name> and, where NCCL has the same, `alias` (NCCL_...). RONDE_ wins over NCCL_.
+struct Option {
+  Setting id;
+  const char* name;
+  const char* alias;     ///< nullptr where NCCL has none
+  Kind kind;
+  const char* fallback;  ///< the default, written as a user would
+  double low, high;      ///< admitted range of numbers
+  const char* words;     ///< of a choice: "a,b,c"
+  const char* help;
+};
+
+/// The table, by Setting.
+std::span<const Option> options();
+/// Names that NCCL reads and ronde accepts without effect (prefix NCCL_ left out).
+std::span<const std::string_view> accepted_nccl_names();
+
+/// Where values come from: returns nullptr for an unset name.
+using GetEnv = std::function<const char*(const char*)>;
+
+/// The settings of one communicator, fixed once read. Cheap to share; thread-safe, since const.
+class Config {
+ public:
+  int64_t integer(Setting s) const { return at(s).integer; }
+  size_t bytes(Setting s) const { return static_cast<size_t>(at(s).integer); }
+  bool flag(Setting s) const { return at(s).integer != 0; }
+  double seconds(Setting s) const { return at(s).number; }
+  const std::string& text(Setting s) const { return at(s).text; }
+  /// "default", the variable's name, or the file it came from.
+  const std::string& source(Setting s) const { return at(s).source; }
+  bool is_set(Setting s) const { return at(s).source != "default"; }
+
+ private:
+  friend class ConfigReader;
+  struct Value {
+    int64_t integer = 0;
+    double number = 0;
+    std::string text;
+    std::string source;
+  };
+  const Value& at(Setting s) const { return values_[static_cast<size_t>(s)]; }
+  std::array<Value, kSettings> values_;
+};
+
+/// What reading found wrong: sentences to be reported once (unknown names, values that fit nothing and the default used instead).
+struct ConfigReport {
+  std::vector<std::string> warnings;
+};
+
+/// The lines NAME=VALUE of a file in nccl.conf's format: '#' in the first column is a comment, nothing is trimmed or unquoted, CR at the end
+/// goes. Later lines do not replace earlier ones.
+std::map<std::string, std::string> parse_conf(std::string_view text);
+
+/// Reads every option through `get`, then from the `files` (earlier wins). A bad value becomes the default and a warning.
+Config read_config(const GetEnv& get, std::span<const std::map<std::string, std::string>> files, ConfigReport* report);
+
+/// Warnings for names starting with RONDE_ or NCCL_ in `names` that nothing here knows, with the nearest known name.
+std::vector<std::string> unknown_names(std::span<const std::string> names);
+
+/// The process's configuration, read now from the environment and the files (/etc/nccl.conf; NCCL_CONF_FILE, or ~/.nccl.conf where that is unset).
+/// Files are read once a process; the environment each time. Each warning is logged the first time only.
+std::shared_ptr<const Config> current_config();
+
+}  // namespace ronde

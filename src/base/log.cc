@@ -1,0 +1,150 @@
+#include "base/log.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+#include <set>
+#include <strings.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/thread.h"
+
+namespace ronde {
+namespace {
+
+constexpr std::string_view kLevels[] = {"NONE", "VERSION", "WARN", "INFO", "ABORT", "TRACE"};
+constexpr std::string_view kSubsystems[] = {"INIT",  "COLL", "P2P",  "SHM",       "NET", "GRAPH",   "TUNING", "ENV",     "ALLOC",
+                                            "CALL",  "PROXY", "NVLS", "BOOTSTRAP", "REG", "PROFILE", "RAS",    "DESTROY", "ALLOC_HOST"};
+
+bool same_word(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
+}
+
+struct Sink {
+  std::atomic<int> level{-1};  // -1: not read yet. Release/acquire: who sees a level sees the file and the bits too
+  std::atomic<uint32_t> subsystems{0};
+  std::mutex mutex;  // guards file, once and the reading
+  FILE* file = stderr;
+  std::set<std::string> once;
+};
+
+Sink& sink() {
+  static Sink* one = new Sink;  // never destroyed: threads may log while the process exits
+  return *one;
+}
+
+// Only these three settings: the whole Config is read by current_config(), which logs.
+void open_sink(Sink& s) {
+  const Config config = read_config([](const char* name) { return getenv(name); }, {}, nullptr);
+  int level = 0;
+  for (int i = 0; i < 6; ++i) {
+    if (config.text(Setting::debug) == kLevels[i]) level = i;
+  }
+  const std::string& pattern = config.text(Setting::debug_file);
+  if (!pattern.empty() && level > static_cast<int>(Level::version)) {
+    const std::string path = expand_log_path(pattern, host_name(), getpid());
+    FILE* file = fopen(path.c_str(), "we");
+    if (file != nullptr) {
+      setvbuf(file, nullptr, _IOLBF, 0);
+      s.file = file;
+    } else {
+      fprintf(stderr, "ronde: opening the log file %s named by NCCL_DEBUG_FILE failed; the log goes to stderr\n", path.c_str());
+    }
+  }
+  s.subsystems.store(parse_subsystems(config.text(Setting::debug_subsys)), std::memory_order_relaxed);
+  s.level.store(level, std::memory_order_release);
+}
+
+int level_of(Sink& s) {
+  int level = s.level.load(std::memory_order_acquire);  // pairs with the release in open_sink
+  if (level < 0) {
+    const std::lock_guard lock(s.mutex);
+    if (s.level.load(std::memory_order_relaxed) < 0) open_sink(s);
+    level = s.level.load(std::memory_order_relaxed);
+  }
+  return level;
+}
+
+}  // namespace
+
+uint32_t parse_subsystems(std::string_view list) {
+  constexpr uint32_t kAll = (1u << std::size(kSubsystems)) - 1;
+  const bool inverted = !list.empty() && list[0] == '^';
+  if (inverted) list.remove_prefix(1);
+  uint32_t bits = 0;
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    const std::string_view word = list.substr(0, comma);
+    for (size_t i = 0; i < std::size(kSubsystems); ++i) {
+      if (same_word(word, kSubsystems[i])) bits |= 1u << i;
+    }
+    if (same_word(word, "ALL")) bits = kAll;
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return inverted ? kAll & ~bits : bits;
+}
+
+std::string expand_log_path(std::string_view pattern, std::string_view host, int pid) {
+  std::string path;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
+    if (next == 'h') {
+      for (const char c : host) path += c == '%' || c == '/' ? '-' : c;
+    } else if (next == 'p') {
+      path += std::to_string(pid);
+    } else if (next == '%') {
+      path += '%';
+    } else {
+      path += pattern[i];
+      continue;
+    }
+    ++i;
+  }
+  return path;
+}
+
+bool log_enabled(Level level, Subsys subsys) {
+  Sink& s = sink();
+  if (static_cast<int>(level) > level_of(s)) return false;
+  return level <= Level::warn || (s.subsystems.load(std::memory_order_relaxed) & static_cast<uint32_t>(subsys)) != 0;
+}
+
+void log_line(Level level, std::string_view text, const Where& where) {
+  Sink& s = sink();
+  if (static_cast<int>(level) > level_of(s)) return;
+  std::string place;
+  if (where.line != 0) {
+    std::string_view file = where.file;
+    file.remove_prefix(std::min(file.find_last_of('/') + 1, file.size()));
+    place = fmt::format("{}:{} ", file, where.line);
+  }
+  const std::string line = fmt::format("{}:{}:{} {}RONDE {} {}\n", host_name(), getpid(), syscall(SYS_gettid), place,
+                                       kLevels[static_cast<int>(level)], text);
+  const std::lock_guard lock(s.mutex);
+  fwrite(line.data(), 1, line.size(), s.file);
+}
+
+void log_once(const std::string& text) {
+  Sink& s = sink();
+  level_of(s);
+  {
+    const std::lock_guard lock(s.mutex);
+    if (!s.once.insert(text).second) return;
+  }
+  log_line(Level::warn, text);
+}
+
+void log_error(const Error& error) { log_line(Level::warn, error.what, error.where); }
+
+void log_reset() {
+  Sink& s = sink();
+  const std::lock_guard lock(s.mutex);
+  if (s.file != stderr) fclose(s.file);
+  s.file = stderr;
+  s.level.store(-1, std::memory_order_release);  // pairs with the acquire in level_of
+}
+
+}  // namespace ronde

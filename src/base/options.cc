@@ -1,0 +1,56 @@
+#include "base/config.h"
+
+namespace ronde {
+namespace {
+
+constexpr double kBig = 9e15;
+
+// clang-format off
+constexpr Option kTable[kSettings] = {
+  {Setting::debug, "DEBUG", "NCCL_DEBUG", Kind::choice, "WARN", 0, 0, "NONE,VERSION,WARN,INFO,ABORT,TRACE", "what is logged"},
+  {Setting::debug_subsys, "DEBUG_SUBSYS", "NCCL_DEBUG_SUBSYS", Kind::text, "INIT,BOOTSTRAP,ENV", 0, 0, "", "subsystems whose INFO lines are logged; a leading ^ inverts the list"},
+  {Setting::debug_file, "DEBUG_FILE", "NCCL_DEBUG_FILE", Kind::text, "", 0, 0, "", "file for the log instead of stderr; %h host, %p process"},
+  {Setting::device, "DEVICE", nullptr, Kind::choice, "auto", 0, 0, "auto,cpu,cuda", "device of ranks for which the program chose none"},
+  {Setting::isa, "ISA", nullptr, Kind::text, "auto", 0, 0, "", "instruction set of CPU reductions: auto, or the name of a table"},
+  {Setting::stream_threads, "STREAM_THREADS", nullptr, Kind::integer, "2", 1, 256, "", "threads of the process that run host streams"},
+  {Setting::spin, "SPIN", nullptr, Kind::integer, "-1", -1, 1e9, "", "looks at what a thread waits for before it sleeps; -1: by the number of ranks and cores"},
+  {Setting::comm_id, "COMM_ID", "NCCL_COMM_ID", Kind::text, "", 0, 0, "", "fixed address of rank 0 instead of the unique id's: ip:port, [ipv6]:port or host:port"},
+  {Setting::socket_ifname, "SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", Kind::text, "", 0, 0, "", "interfaces to use: prefixes, =exact names, ^ excludes"},
+  {Setting::socket_family, "SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", Kind::choice, "any", 0, 0, "any,AF_INET,AF_INET6", "address family to use"},
+  {Setting::port_range, "PORT_RANGE", nullptr, Kind::text, "", 0, 0, "", "lo-hi: every listening port lies in it"},
+  {Setting::hostid, "HOSTID", "NCCL_HOSTID", Kind::text, "", 0, 0, "", "identity of this host instead of boot id and name"},
+  {Setting::init_timeout, "INIT_TIMEOUT", nullptr, Kind::seconds, "600", 0, 1e9, "", "seconds until initialisation gives up; 0: never"},
+  {Setting::timeout, "TIMEOUT", nullptr, Kind::seconds, "0", 0, 1e9, "", "seconds an operation may wait without progress; 0: for ever"},
+  {Setting::warn_after, "WARN_AFTER", nullptr, Kind::seconds, "60", 0, 1e9, "", "seconds without progress after which a wait reports itself; 0: never"},
+  {Setting::algo, "ALGO", "NCCL_ALGO", Kind::text, "", 0, 0, "", "algorithms to choose from: [collective:]names separated by commas, ^ inverts; entries separated by ;"},
+  {Setting::proto, "PROTO", "NCCL_PROTO", Kind::text, "", 0, 0, "", "protocols to choose from, in the syntax of ALGO"},
+  {Setting::strict, "STRICT", nullptr, Kind::flag, "0", 0, 1, "", "1: a forced choice that cannot be had is an error instead of a warning"},
+  {Setting::deterministic, "DETERMINISTIC", nullptr, Kind::flag, "0", 0, 1, "", "1: only algorithms whose result depends on data and rank order alone"},
+  {Setting::min_channels, "MIN_NCHANNELS", "NCCL_MIN_NCHANNELS", Kind::integer, "1", 1, 16, "", "least number of channels"},
+  {Setting::max_channels, "MAX_NCHANNELS", "NCCL_MAX_NCHANNELS", Kind::integer, "16", 1, 1024, "", "largest number of channels"},
+  {Setting::buffsize, "BUFFSIZE", "NCCL_BUFFSIZE", Kind::bytes, "262144", 4096, 1e9, "", "bytes of slots of one connection"},
+  {Setting::slots, "SLOTS", nullptr, Kind::integer, "4", 2, 64, "", "slots of one connection"},
+  {Setting::slice, "SLICE", nullptr, Kind::bytes, "0", 0, 1e9, "", "bytes of a slice; 0: by size and algorithm, at most one slot"},
+  {Setting::lend_threshold, "LEND_THRESHOLD", nullptr, Kind::bytes, "16384", 0, kBig, "", "bytes from which a slot lends the address of the data instead of carrying it"},
+  {Setting::eager_limit, "EAGER_LIMIT", nullptr, Kind::bytes, "4194304", 0, kBig, "", "bytes per pair of ranks that Send may copy and return before the Recv comes"},
+  {Setting::shm_disable, "SHM_DISABLE", "NCCL_SHM_DISABLE", Kind::flag, "0", 0, 1, "", "1: no shared memory between processes"},
+  {Setting::p2p_disable, "P2P_DISABLE", "NCCL_P2P_DISABLE", Kind::flag, "0", 0, 1, "", "1: never read a peer's own buffer, always go through slots"},
+  {Setting::vm_readv, "VM_READV", nullptr, Kind::flag, "1", 0, 1, "", "0: do not use process_vm_readv to read a peer's buffer"},
+  {Setting::comm_blocking, "COMM_BLOCKING", "NCCL_COMM_BLOCKING", Kind::integer, "-1", -1, 1, "", "1 or 0 overrides the configuration's `blocking`; -1: leave it"},
+  {Setting::check_mode, "CHECK_MODE", "NCCL_CHECK_MODE", Kind::choice, "DEFAULT", 0, 0, "DEFAULT,DEBUG_LOCAL,DEBUG_GLOBAL", "accepted; ronde always checks that ranks agree"},
+};
+// clang-format on
+
+constexpr bool in_order() {
+  for (int i = 0; i < kSettings; ++i) {
+    if (static_cast<int>(kTable[i].id) != i) return false;
+  }
+  return true;
+}
+static_assert(in_order(), "one row per Setting, in the order of the enumeration");
+
+}  // namespace
+
+std::span<const Option> options() { return kTable; }
+
+}  // namespace ronde

@@ -1,0 +1,68 @@
+// The bootstrap: how ranks that share nothing but a unique id find each other and exchange blobs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/abort.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/result.h"
+
+namespace ronde {
+
+/// What ncclUniqueId holds: opaque to programs, 128 bytes.
+struct UniqueId {
+  std::array<std::byte, 128> bytes{};
+  bool operator==(const UniqueId&) const = default;
+};
+
+/// Makes an id that serves one communicator: a secret, this process's in-process and unix-socket names, and the best-ranked TCP addresses of
+/// listeners that this process keeps open until the communicator is made (or the process ends). With RONDE_COMM_ID set the id only
+/// carries that address and rank 0 of the init hosts the root.
+Result<UniqueId> make_unique_id(const Config& config);
+
+/// Channel between all ranks of one communicator. One user at a time. All calls are collective in the sense of their names, take
+/// O(log n) rounds, obey the deadline and the abort word given at creation, and on failure name the ranks that are missing or dead.
+class Bootstrap {
+ public:
+  virtual ~Bootstrap() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// 128 random bits made by the root, equal on all ranks: names this communicator everywhere.
+  virtual std::array<uint64_t, 2> token() const = 0;
+  /// `all` is size() equal parts; this rank's part is filled in by the caller, the others on return.
+  virtual Result<> all_gather(std::span<std::byte> all) = 0;
+  /// Point to point, in order per pair and tag. recv wants exactly as many bytes as were sent. send does not wait for recv up to 64 KiB.
+  virtual Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) = 0;
+  virtual Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) = 0;
+  /// A bootstrap of the ranks with the same color (>= 0), ordered by key, then by rank; nullptr for color < 0. Collective over all ranks;
+  /// uses the existing connections' addresses, no new unique id.
+  virtual Result<std::unique_ptr<Bootstrap>> split(int color, int key) = 0;
+  /// A bootstrap of the listed ranks (ascending, caller among them), made by those alone: the others may be dead. Their order is kept.
+  virtual Result<std::unique_ptr<Bootstrap>> shrink(std::span<const int> survivors) = 0;
+  /// Extends or sets the time limit of the calls that follow.
+  virtual void set_deadline(Deadline deadline) = 0;
+  /// "unix socket", "in process" or "TCP over eth0", for the log.
+  virtual std::string describe() const = 0;
+
+  Result<> barrier();
+};
+
+/// What the ranks of a new communicator must agree on before anything else is exchanged.
+struct JoinRequest {
+  int rank = 0;
+  int ranks = 1;
+  std::vector<UniqueId> ids;  ///< one, or several of ncclCommInitRankScalable
+};
+
+/// Joins: returns when all `ranks` have come. Errors, on every rank that has come: two claimants of one rank, ranks that disagree about the number
+/// of ranks or ids (invalid_usage), another library version or protocol (invalid_usage), not all came in time (remote_error; names the missing).
+Result<std::unique_ptr<Bootstrap>> join(const JoinRequest& request, std::shared_ptr<const Config> config, const AbortWord* abort);
+
+}  // namespace ronde
