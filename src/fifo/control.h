@@ -1,0 +1,46 @@
+// The control block: what a rank tells the others about itself, in memory that they all can read.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace ronde {
+
+/// Life of a rank in a communicator.
+enum class RankState : uint32_t { joining = 0, alive = 1, closed = 2, aborted = 3 };
+
+/// What a rank called at one number. Written once per use by its owner under `version` (a sequence lock: odd while being written).
+struct CallRecord {
+  std::atomic<uint64_t> version;   ///< 2 * sequence + 2 when complete; odd while written
+  std::atomic<uint64_t> what;      ///< coll | type << 8 | op << 16 | algorithm << 24 | root << 32
+  std::atomic<uint64_t> count;     ///< elements
+  std::atomic<uint64_t> fingerprint;
+};
+inline constexpr int kCallHistory = 64;
+
+/// Followed in memory by the wait set: ceil(ranks / 64) words, bit p set while the rank waits for rank p.
+struct ControlBlock {
+  alignas(64) std::atomic<uint32_t> state;  ///< RankState
+  std::atomic<uint32_t> bell;               ///< index of the Bell, in its process, of the thread that now runs this rank
+  std::atomic<uint64_t> issued;             ///< collectives issued so far
+  alignas(64) std::atomic<uint32_t> blocked;  ///< 1 while every lane of the rank waits and no other thread of it can come to help
+  std::atomic<uint64_t> epoch;              ///< grows with all progress; two equal readings with `blocked` set say that nothing moved
+  std::atomic<uint64_t> probe;              ///< written by who suspects a cycle of waits; the rank looks again at all it waits for
+  std::atomic<uint64_t> probe_answer;       ///< the last probe after which the rank still could not go on
+  std::atomic<uint64_t> waiting_what;       ///< what the blocked call is, packed as CallRecord::what
+  std::atomic<uint64_t> waiting_sequence;   ///< its number
+  std::atomic<uint64_t> waiting_count;
+  alignas(64) std::atomic<uint32_t> mail;   ///< 0 empty, 1 being written, 2 ready: a fatal error that another rank has found
+  uint32_t mail_code;
+  char mail_text[1016];
+  alignas(64) CallRecord history[kCallHistory];
+};
+
+/// Bytes of a control block with its wait set, a multiple of 64.
+constexpr size_t control_bytes(int ranks) {
+  return (sizeof(ControlBlock) + (static_cast<size_t>(ranks) + 63) / 64 * 8 + 63) / 64 * 64;
+}
+inline std::atomic<uint64_t>* wait_set(ControlBlock& block) { return reinterpret_cast<std::atomic<uint64_t>*>(&block + 1); }
+
+}  // namespace ronde

@@ -1,0 +1,80 @@
+// The choice: algorithm, protocol, channels and slice size of a call. Integers only, the same answer on every rank.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/config.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "plan/algorithm.h"
+
+namespace ronde {
+
+/// What the choice depends on besides the call; equal on all ranks of a communicator (exchanged and hashed at init).
+struct TuneInputs {
+  int ranks = 1;
+  int ranks_per_core = 1;       ///< ranks on the busiest host / its cores, rounded up
+  bool lends = true;            ///< every pair of ranks can lend
+  bool one_process = true;
+  uint32_t slots = 4;
+  uint32_t slot_capacity = 65536;
+  size_t lend_threshold = 16384;
+};
+
+/// NCCL_ALGO and NCCL_PROTO after parsing, with the settings that go with them.
+class TuneRules {
+ public:
+  /// Parses the settings algo, proto, strict, deterministic, min_channels, max_channels, slice. An unknown word is invalid_usage naming the word, its
+  /// position and the words that would do.
+  static Result<TuneRules> parse(const Config& config);
+  /// Whether `algorithm` may be chosen for `coll` by NCCL_ALGO (not: by determinism).
+  bool admits(Coll coll, std::string_view algorithm) const;
+  bool strict() const { return strict_; }
+  bool deterministic() const { return deterministic_; }
+  int min_channels() const { return min_channels_; }
+  int max_channels() const { return max_channels_; }
+  size_t slice() const { return slice_; }
+  /// Everything that must be equal on all ranks, as text and for hashing.
+  std::string text() const;
+
+ private:
+  std::array<std::vector<std::string>, kColls> admitted_;  ///< by collective; empty: everything
+  std::array<bool, kColls> forced_{};
+  bool strict_ = false;
+  bool deterministic_ = false;
+  int min_channels_ = 1;
+  int max_channels_ = 16;
+  size_t slice_ = 0;
+  std::string text_;
+};
+
+/// What will be done for one call.
+struct Choice {
+  const Algorithm* algorithm = nullptr;
+  int channels = 1;
+  size_t slice = 0;      ///< bytes of one slot's data, a multiple of 64 unless the whole block is smaller; at most the slot capacity
+  bool merged = false;   ///< adjacent blocks of a Move travel in one slot (they fit: see Move)
+  uint64_t nanos = 0;    ///< the model's estimate
+  std::string_view protocol = "Simple";
+  std::string reason;
+};
+
+/// One call, as the choice sees it.
+struct CallShape {
+  CollSpec spec;
+  size_t count = 0;   ///< as the API's argument: per rank for all_gather, reduce_scatter, all_to_all, gather, scatter
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+};
+
+/// Chooses by the cost model among what exists, what the rules admit and what the call needs: integer averages and RONDE_DETERMINISTIC need a canonical
+/// algorithm. A forced algorithm that does not exist for the collective or is not canonical where that is needed: the best other one with one
+/// warning (log_once), or invalid_usage naming both when strict. Deterministic: depends on its arguments alone.
+Result<Choice> choose(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs);
+
+}  // namespace ronde

@@ -1,0 +1,110 @@
+// The fabric: one rank's view of the memory and the peers of a communicator. Transports stand behind it; executors see FifoViews.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/abort.h"
+#include "base/bell.h"
+#include "base/config.h"
+#include "base/result.h"
+#include "boot/bootstrap.h"
+#include "fifo/control.h"
+#include "fifo/fifo.h"
+
+namespace ronde {
+
+/// A Bell of this process, in memory that every process which shares a communicator with it has mapped. Given back when destroyed.
+class BellLease {
+ public:
+  BellLease() = default;
+  BellLease(Bell* bell, uint32_t index) : bell_(bell), index_(index) {}
+  BellLease(BellLease&& other) noexcept;
+  BellLease& operator=(BellLease&& other) noexcept;
+  ~BellLease();
+  Bell& bell() const { return *bell_; }
+  uint32_t index() const { return index_; }
+
+ private:
+  Bell* bell_ = nullptr;
+  uint32_t index_ = 0;
+};
+
+/// Takes a Bell for the calling thread. system_error when all (4096) are in use.
+Result<BellLease> lease_bell();
+
+/// How lent data is named in a slot.
+struct Loan {
+  uint64_t address = 0;
+  uint32_t region = 0;
+};
+
+/// What a Fabric is made from. The pointers outlive it.
+struct FabricRequest {
+  Bootstrap* bootstrap = nullptr;
+  std::shared_ptr<const Config> config;
+  AbortWord* abort = nullptr;
+  /// Links per ordered pair of ranks: FIFO number 0..links-1.
+  int links = 1;
+  /// Called by the monitor, from its thread, once for each peer whose process ended without closing; `how` is a sentence.
+  std::function<void(int rank, const std::string& how)> on_death;
+  /// Tests: treat every rank as if it were a process of its own, so that threads exercise what processes use.
+  bool pretend_processes = false;
+};
+
+class Fabric {
+ public:
+  /// Collective over the bootstrap's ranks. Maps every peer that can be reached; a peer that no transport reaches is an error naming both
+  /// ranks, each transport and why it refused.
+  static Result<std::unique_ptr<Fabric>> make(FabricRequest request);
+  virtual ~Fabric() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  /// Shared memory of `rank` (this one included): control_bytes(size()) bytes, zero at the start. Valid as long as the Fabric, whatever
+  /// happens to the peer.
+  virtual ControlBlock& control(int rank) = 0;
+  /// Rings the Bell that `rank` has published in its control block.
+  virtual void ring(int rank) = 0;
+
+  /// Writer's end to `peer` (may be this rank). Made on first use, by this rank alone: its pages are committed here, so that it is an error and
+  /// never a SIGBUS when memory is short. Slots and capacity come from the configuration, less for many ranks (an idle connection takes at most
+  /// 256 KiB). Thread-safe for different (peer, link).
+  virtual Result<FifoView> writer(int peer, int link) = 0;
+  /// Reader's end from `peer`; a null view until the writer has made it. Cheap: one load. Thread-safe.
+  virtual FifoView reader(int peer, int link) = 0;
+
+  /// Whether `peer` can read this process's memory [data, data+bytes) by itself, and how the slot names it.
+  virtual bool lend(int peer, const void* data, size_t bytes, Loan* loan) = 0;
+  /// Where this process sees what `peer` has lent; nullptr where it must be copied instead.
+  virtual const std::byte* reach(int peer, const Loan& loan, size_t bytes) = 0;
+  /// Copies what `peer` has lent into `to`. Counts only if the peer was alive and the loan valid after the copy.
+  virtual Result<> fetch(int peer, const Loan& loan, void* to, size_t bytes) = 0;
+
+  /// False once the peer's process has ended.
+  virtual bool alive(int peer) const = 0;
+  /// "self", "inproc" or "shm".
+  virtual std::string_view transport(int peer) const = 0;
+  /// For the log and explain: how this rank's data reaches `peer`, and why not better.
+  virtual std::string describe(int peer) const = 0;
+  /// "rank 3 (pid 1234)" for error texts.
+  virtual std::string peer_name(int peer) const = 0;
+
+  /// Tells the peers that this rank leaves in order; after it the end of this process is no death to them.
+  virtual void close() noexcept = 0;
+};
+
+/// Memory for ncclMemAlloc: zeroed, shareable (a memfd of its own), page aligned; huge pages advised. Freed by free_shareable.
+Result<void*> alloc_shareable(size_t bytes);
+/// invalid_argument for a pointer that alloc_shareable did not return or that was freed. Peers that still have it mapped keep their mapping
+/// until their last Fabric with this process ends.
+Result<> free_shareable(void* data);
+/// The region of alloc_shareable that holds [data, data+bytes) entirely; false where there is none.
+bool is_shareable(const void* data, size_t bytes);
+
+}  // namespace ronde
