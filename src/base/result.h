@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <source_location>
 #include <string>
 #include <utility>
 #include <variant>
@@ -29,9 +28,8 @@ enum class Scope : uint8_t { operation, connection, communicator, process };
 struct Where {
   const char* file = "";
   unsigned line = 0;
-  static Where here(const std::source_location& at = std::source_location::current()) {
-    return {at.file_name(), at.line()};
-  }
+  /// The caller's place; as a default argument, that of the call. (std::source_location is beyond clang 14 with libstdc++ 12.)
+  static Where here(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE()) { return {file, line}; }
 };
 
 /// One failure. `what` is a whole sentence for the user: what was attempted, errno in words, object and limit, peer, remedy.
@@ -75,14 +73,13 @@ class [[nodiscard]] Result {
 };
 
 /// Makes an Error of `scope` and remembers where.
-inline Error fail(Code code, std::string what, Scope scope = Scope::operation,
-                  const std::source_location& at = std::source_location::current()) {
-  return Error{code, scope, std::move(what), Where::here(at)};
+inline Error fail(Code code, std::string what, Scope scope = Scope::operation, Where at = Where::here()) {
+  return Error{code, scope, std::move(what), at};
 }
 
 /// An Error for a failed system call: appends "<errno in words> (errno N)" to `attempted`; `remedy` may be empty.
 Error system_failure(int errno_value, std::string attempted, std::string remedy = "", Scope scope = Scope::operation,
-                     const std::source_location& at = std::source_location::current());
+                     Where at = Where::here());
 
 }  // namespace ronde
 
