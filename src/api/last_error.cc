@@ -1,0 +1,69 @@
+#include "api/last_error.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <string>
+
+#include "base/log.h"
+
+namespace ronde {
+namespace {
+
+// Bounded: a child of fork() may find the mutex locked for ever by a thread that it does not have, and goes without the text
+// then.
+constexpr std::chrono::milliseconds kPatience{100};
+
+struct Store {
+  std::timed_mutex mutex;
+  char text[kLastErrorBytes] = "";
+};
+
+Store& store() {
+  static Store* one = new Store;  // never destroyed: threads may fail while the process exits
+  return *one;
+}
+
+}  // namespace
+
+void set_last_error(std::string_view text) noexcept {
+  try {
+    Store& s = store();
+    const std::unique_lock lock(s.mutex, kPatience);
+    if (!lock.owns_lock()) return;
+    const size_t length = std::min(text.size(), sizeof(s.text) - 1);
+    std::memcpy(s.text, text.data(), length);
+    s.text[length] = '\0';
+  } catch (const std::exception&) {
+    return;  // no memory even for the store: the code of the call is all there is
+  }
+}
+
+const char* last_error() noexcept {
+  thread_local char copy[kLastErrorBytes] = "";
+  try {
+    Store& s = store();
+    const std::unique_lock lock(s.mutex, kPatience);
+    if (lock.owns_lock()) std::memcpy(copy, s.text, sizeof(copy));
+  } catch (const std::exception&) {
+    return copy;
+  }
+  return copy;
+}
+
+void report_error(std::string_view call, const Error& error) noexcept {
+  try {
+    std::string text(call);
+    text.append(": ").append(error.what);
+    set_last_error(text);
+    Error whole = error;
+    whole.what = std::move(text);
+    log_error(whole);
+  } catch (const std::exception&) {
+    set_last_error(error.what);  // no memory to join the two
+  }
+}
+
+}  // namespace ronde
