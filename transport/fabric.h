@@ -65,6 +65,9 @@ class Fabric {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// Slots of every FIFO of the communicator, and bytes of each: functions of the configuration, size() and the links alone, equal on all ranks.
+  virtual uint32_t slots() const = 0;
+  virtual uint32_t slot_capacity() const = 0;
 
   /// Shared memory of `rank` (this one included): control_bytes(size()) bytes, zero at the start. Valid as long as the Fabric, whatever
   /// happens to the peer.
@@ -86,6 +89,10 @@ class Fabric {
   /// Copies what `peer` has lent into `to`. Counts only if the peer was alive and the loan valid after the copy.
   virtual Result<> fetch(int peer, const Loan& loan, void* to, size_t bytes) = 0;
 
+  /// Revokes what this rank has lent, for good, and waits until no live reader is inside a chunk of it: at most 10 s for threads of this process,
+  /// whose reads in place must end before the memory goes, half a second for other processes, which discard what they read. After it the lent memory may be unmapped.
+  virtual void revoke_loans() noexcept = 0;
+
   /// False once the peer's process has ended.
   virtual bool alive(int peer) const = 0;
   /// "self", "inproc" or "shm".
@@ -94,6 +101,10 @@ class Fabric {
   virtual std::string describe(int peer) const = 0;
   /// "rank 3 (pid 1234)" for error texts.
   virtual std::string peer_name(int peer) const = 0;
+
+  /// Nothing that this rank has lent may be read any more: marks every queue that it writes as revoked and waits for readers that are inside a
+  /// chunk (bounded by one chunk each; dead readers are skipped).
+  virtual void revoke_loans() noexcept = 0;
 
   /// Tells the peers that this rank leaves in order; after it the end of this process is no death to them.
   virtual void close() noexcept = 0;

@@ -26,6 +26,7 @@ struct alignas(64) Slot {
   uint64_t fingerprint;  ///< hash of everything on which both ends must agree
   uint64_t sequence;     ///< number of the call: of the communicator's collectives, or of the pair's messages
   uint64_t count;        ///< elements of the whole call, for the error text
+  int32_t root;          ///< of the call, for the error text
 };
 static_assert(sizeof(Slot) == 64);
 

@@ -1,0 +1,103 @@
+// A Seat: where one rank of one communicator is executed. It has the rank's ports, its queue of work, and its one fatal error.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/abort.h"
+#include "base/result.h"
+#include "fifo/fifo.h"
+#include "kernels/cpu/reduce.h"
+#include "transport/fabric.h"
+
+namespace ronde {
+
+class Runner;
+struct Work;
+
+/// Both directions of one link to one peer, as the executor keeps them between calls. Used by the Seat's owner only, except the *_issued numbers.
+struct Port {
+  int rank = 0;
+  int link = 0;
+  FifoView in, out;
+  uint64_t in_next = 0;   ///< number of the next slot to read
+  uint64_t out_next = 0;  ///< number of the next slot to write
+  uint64_t lent_end = 0;  ///< all slots before it must come back before the lender's call may end
+  uint64_t send_turn = 0, recv_turn = 0;      ///< messages: number that may run now
+  uint64_t send_issued = 0, recv_issued = 0;  ///< messages: numbers given out (by the calling thread)
+  uint64_t eager_bytes = 0;                   ///< copied and not yet sent
+};
+
+/// How the Seat waits and what it does about it.
+struct SeatLimits {
+  int spin = 100;             ///< looks before the thread yields
+  int yields = 10;            ///< yields before it sleeps
+  double timeout = 0;         ///< seconds without progress until a call fails; 0: never
+  double warn_after = 60;     ///< seconds without progress until a call reports itself; 0: never
+  size_t lend_threshold = 16384;
+};
+
+/// A set of ranks that seem to wait for each other, and what they must still say for it to be proven.
+struct Suspicion {
+  std::vector<int> members;
+  std::vector<uint64_t> epochs;   ///< by member, when the suspicion arose
+  std::vector<uint64_t> asked;    ///< by member: an answer of at least this comes after a full look of its own
+};
+
+class Seat : public std::enable_shared_from_this<Seat> {
+ public:
+  Seat(Fabric& fabric, AbortWord& abort, const ReduceTable& table, const SeatLimits& limits);
+
+  Fabric& fabric() { return fabric_; }
+  int rank() const { return fabric_.rank(); }
+  int ranks() const { return fabric_.size(); }
+  const ReduceTable& table() const { return table_; }
+  const SeatLimits& limits() const { return limits_; }
+  ControlBlock& control() { return fabric_.control(fabric_.rank()); }
+
+  /// The port of a link; made when first asked for. The writer's end is made too where `writes`.
+  Result<Port*> port(int peer, int link, bool writes);
+
+  /// Publishes that this rank has called collective number call.sequence. Before its first Move.
+  void publish(uint64_t sequence, uint64_t packed, uint64_t count, uint64_t fingerprint);
+
+  /// The communicator is broken: the first error stays, every wait ends. From any thread.
+  void fail(Error error);
+  bool failed() const { return abort_.raised(); }
+  /// The error of fail(); a remote_error saying "aborted" where only the abort word was raised.
+  Error error() const;
+  /// Fails, and leaves the error in every other rank's mailbox, so that they all fail with it.
+  void fail_all(const Error& error);
+
+  // The queue. `mutex` guards incoming, owner, waiting_for_pool.
+  std::mutex mutex;
+  std::vector<Work*> incoming;
+  std::atomic<bool> has_incoming{false};  ///< written under mutex; the owner looks without (release/acquire with push)
+  Runner* owner = nullptr;
+  bool waiting_for_pool = false;
+
+  // Of the owner alone.
+  std::vector<Work*> active;      ///< in the order of issue
+  uint64_t collective_turn = 0;   ///< number of the collective that may run now
+  uint64_t collectives_issued = 0;  ///< given out by the calling thread
+  bool revoked = false;
+  bool blocked = false;           ///< as published in the control block
+  uint64_t probe_seen = 0;        ///< value of the control block's probe before the last full look
+  Suspicion suspicion;            ///< a cycle of waits that is being proven
+
+ private:
+  Fabric& fabric_;
+  AbortWord& abort_;
+  const ReduceTable& table_;
+  SeatLimits limits_;
+  std::vector<std::vector<std::unique_ptr<Port>>> ports_;  ///< by link, then rank
+  std::mutex ports_mutex_;
+  mutable std::mutex error_mutex_;
+  std::optional<Error> error_;
+};
+
+}  // namespace ronde

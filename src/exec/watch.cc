@@ -1,0 +1,253 @@
+#include "exec/watch.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "exec/work.h"
+
+namespace ronde {
+namespace {
+
+bool waits_now(const Work& work) {
+  if (!work.call.message()) return work.call.sequence == work.seat->collective_turn;
+  const Port& port = *work.parts.front().bound->ports.front();
+  return work.call.sequence == (work.call.coll == Coll::send ? port.send_turn : port.recv_turn);
+}
+
+/// The peers for which the lanes of `work` wait.
+std::vector<int> awaited(const Work& work) {
+  std::vector<int> peers;
+  for (const Part& part : work.parts) {
+    for (const Lane& lane : part.lanes) {
+      if (!lane.done && lane.waits_for != nullptr) peers.push_back(lane.waits_for->rank);
+    }
+  }
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+/// Writes into the control block for whom this rank waits. True if that is what it said before.
+bool publish_waits(Seat& seat) {
+  ControlBlock& block = seat.control();
+  std::atomic<uint64_t>* const words = wait_set(block);
+  std::vector<uint64_t> now((static_cast<size_t>(seat.ranks()) + 63) / 64);
+  const Work* first = nullptr;
+  for (const Work* work : seat.active) {
+    if (!waits_now(*work)) continue;
+    if (first == nullptr) first = work;
+    for (const int peer : awaited(*work)) now[peer / 64] |= uint64_t{1} << (peer % 64);
+  }
+  bool same = true;
+  for (size_t i = 0; i < now.size(); ++i) {
+    if (words[i].load(std::memory_order_relaxed) == now[i]) continue;  // this rank alone writes them
+    same = false;
+    words[i].store(now[i], std::memory_order_seq_cst);
+  }
+  if (first != nullptr) {
+    block.waiting_what.store(first->call.packed(), std::memory_order_seq_cst);
+    block.waiting_sequence.store(first->call.sequence, std::memory_order_seq_cst);
+    block.waiting_count.store(first->call.count, std::memory_order_seq_cst);
+  }
+  return same;
+}
+
+struct Record {
+  uint64_t what, count, fingerprint;
+};
+
+/// What `rank` called at `sequence`; nothing where it has not called yet or that is too long ago.
+std::optional<Record> record_of(Seat& seat, int rank, uint64_t sequence) {
+  const ControlBlock& block = seat.fabric().control(rank);
+  const CallRecord& record = block.history[sequence % kCallHistory];
+  const uint64_t before = record.version.load(std::memory_order_seq_cst);  // pairs with Seat::publish
+  if (before != 2 * sequence + 2) return std::nullopt;
+  const Record copy{record.what.load(std::memory_order_seq_cst), record.count.load(std::memory_order_seq_cst),
+                    record.fingerprint.load(std::memory_order_seq_cst)};
+  if (record.version.load(std::memory_order_seq_cst) != before) return std::nullopt;
+  return copy;
+}
+
+std::string last_act(Seat& seat, int rank) {
+  const ControlBlock& block = seat.fabric().control(rank);
+  const uint64_t issued = block.issued.load(std::memory_order_seq_cst);
+  if (issued == 0) return fmt::format("rank {} has called no collective yet", rank);
+  const auto record = record_of(seat, rank, issued - 1);
+  if (!record.has_value()) return fmt::format("rank {} has begun {} collectives", rank, issued);
+  return fmt::format("rank {} called {} last (collective number {})", rank, describe_call(record->what, record->count), issued - 1);
+}
+
+std::string call_name(const Call& call) {
+  return fmt::format("{}, {} number {}", describe_call(call), call.message() ? "message" : "collective", call.sequence);
+}
+
+/// Compares this rank's call with what the awaited peers have called at the same number. True if the Seat has failed.
+bool compare_calls(Seat& seat, const Work& work, const std::vector<int>& peers) {
+  for (const int peer : peers) {
+    const auto state = static_cast<RankState>(seat.fabric().control(peer).state.load(std::memory_order_seq_cst));
+    if (state == RankState::aborted || state == RankState::closed) {
+      seat.fail(fail(Code::remote_error,
+                     fmt::format("{} on rank {} waits for rank {}, which has {} its communicator", call_name(work.call), seat.rank(), peer,
+                                 state == RankState::aborted ? "aborted" : "destroyed"), Scope::communicator));
+      return true;
+    }
+    if (work.call.message()) continue;
+    const auto theirs = record_of(seat, peer, work.call.sequence);
+    if (!theirs.has_value() || theirs->fingerprint == work.fingerprint) continue;
+    seat.fail_all(fail(Code::invalid_usage,
+                       fmt::format("collective number {} does not fit: rank {} called {} and rank {} called {}; all ranks must issue the same "
+                                   "calls in the same order", work.call.sequence, seat.rank(), describe_call(work.call), peer,
+                                   describe_call(theirs->what, theirs->count)), Scope::communicator));
+    return true;
+  }
+  return false;
+}
+
+/// Reports a Work that has not moved for long; ends it after the limit. True if the Seat has failed.
+bool check_age(Seat& seat, Work& work, const std::vector<int>& peers) {
+  const uint64_t now = now_ns();
+  if (work.progress_ns == 0) {
+    work.progress_ns = now;
+    return false;
+  }
+  const double waited = static_cast<double>(now - work.progress_ns) * 1e-9;
+  const bool over = seat.limits().timeout > 0 && waited >= seat.limits().timeout;
+  const bool report = !work.warned && seat.limits().warn_after > 0 && waited >= seat.limits().warn_after;
+  if (!over && !report) return false;
+  std::string text = fmt::format("{} on rank {} has waited {:.1f} s for {}", call_name(work.call), seat.rank(), waited, rank_list(peers));
+  constexpr size_t kNamed = 8;  // more ranks in one line help nobody
+  for (size_t i = 0; i < std::min(peers.size(), kNamed); ++i) text += "; " + last_act(seat, peers[i]);
+  if (over) {
+    seat.fail_all(fail(Code::remote_error, text + fmt::format("; the limit is RONDE_TIMEOUT={:g} s", seat.limits().timeout), Scope::communicator));
+    return true;
+  }
+  work.warned = true;
+  RONDE_WARN("{}", text);
+  return false;
+}
+
+/// Every rank that this one waits for, directly or through others; empty as soon as one of them is not blocked.
+std::vector<int> closure(Seat& seat) {
+  std::vector<int> members{seat.rank()};
+  std::vector<bool> seen(seat.ranks());
+  seen[seat.rank()] = true;
+  for (size_t i = 0; i < members.size(); ++i) {
+    ControlBlock& block = seat.fabric().control(members[i]);
+    if (block.blocked.load(std::memory_order_seq_cst) == 0) return {};
+    const std::atomic<uint64_t>* const words = wait_set(block);
+    for (int peer = 0; peer < seat.ranks(); ++peer) {
+      const bool waits = (words[peer / 64].load(std::memory_order_seq_cst) >> (peer % 64) & 1) != 0;
+      if (waits && !seen[peer]) {
+        seen[peer] = true;
+        members.push_back(peer);
+      }
+    }
+  }
+  return members;
+}
+
+bool unchanged(Seat& seat, const Suspicion& suspicion) {
+  for (size_t i = 0; i < suspicion.members.size(); ++i) {
+    const ControlBlock& block = seat.fabric().control(suspicion.members[i]);
+    if (block.blocked.load(std::memory_order_seq_cst) == 0 || block.epoch.load(std::memory_order_seq_cst) != suspicion.epochs[i]) return false;
+  }
+  return true;
+}
+
+/// The error for a proven cycle: what each member waits in (the first few).
+Error cycle_error(Seat& seat, const Suspicion& suspicion) {
+  std::vector<int> members = suspicion.members;
+  std::sort(members.begin(), members.end());
+  std::string text = fmt::format("{} wait for each other and none can go on", rank_list(members));
+  constexpr size_t kNamed = 4;
+  for (size_t i = 0; i < std::min(members.size(), kNamed); ++i) {
+    const ControlBlock& block = seat.fabric().control(members[i]);
+    text += fmt::format("; rank {} is in {}", members[i], describe_call(block.waiting_what.load(), block.waiting_count.load()));
+  }
+  return fail(Code::invalid_usage, text + "; put sends and receives that depend on each other into one group", Scope::communicator);
+}
+
+/// One step of proving that a closed set of blocked ranks waits for itself: ask each to look once more at all it waits for, and see that nobody has
+/// moved in between. A rank that moves raises its epoch before it answers again, and what it published before this rank read the epochs is seen by the
+/// look that follows the question; so if all answer and no epoch has changed, no member can ever move.
+void follow_cycle(Seat& seat) {
+  Suspicion& s = seat.suspicion;
+  if (!s.members.empty() && !unchanged(seat, s)) s = {};
+  if (s.members.empty()) {
+    s.members = closure(seat);
+    for (const int member : s.members) s.epochs.push_back(seat.fabric().control(member).epoch.load(std::memory_order_seq_cst));
+    for (const int member : s.members) {
+      s.asked.push_back(seat.fabric().control(member).probe.fetch_add(1, std::memory_order_seq_cst) + 1);
+      seat.fabric().ring(member);
+    }
+    return;
+  }
+  for (size_t i = 0; i < s.members.size(); ++i) {
+    if (seat.fabric().control(s.members[i]).probe_answer.load(std::memory_order_seq_cst) < s.asked[i]) return;
+  }
+  if (!unchanged(seat, s)) {
+    s = {};
+    return;
+  }
+  seat.fail_all(cycle_error(seat, s));
+}
+
+}  // namespace
+
+bool take_mail(Seat& seat) {
+  ControlBlock& block = seat.control();
+  if (block.mail.load(std::memory_order_acquire) != 2) return false;  // pairs with the store in fail_all
+  seat.fail(fail(static_cast<Code>(block.mail_code), block.mail_text, Scope::communicator));
+  return true;
+}
+
+void note_probe(Seat& seat) { seat.probe_seen = seat.control().probe.load(std::memory_order_seq_cst); }
+
+void answer_probe(Seat& seat) {
+  if (!seat.blocked) return;
+  if (!publish_waits(seat)) seat.control().epoch.fetch_add(1, std::memory_order_seq_cst);
+  seat.control().probe_answer.store(seat.probe_seen, std::memory_order_seq_cst);  // after the epoch: see follow_cycle
+}
+
+void unblock(Seat& seat) {
+  if (!seat.blocked) return;
+  seat.blocked = false;
+  seat.control().epoch.fetch_add(1, std::memory_order_seq_cst);
+  seat.control().blocked.store(0, std::memory_order_seq_cst);
+}
+
+void look_why(Seat& seat, bool blocking) {
+  if (seat.failed() || seat.active.empty() || take_mail(seat)) return;
+  for (Work* work : seat.active) {
+    if (!waits_now(*work)) continue;
+    const std::vector<int> peers = awaited(*work);
+    if (compare_calls(seat, *work, peers) || check_age(seat, *work, peers)) return;
+  }
+  if (!blocking) return;
+  if (!publish_waits(seat)) seat.control().epoch.fetch_add(1, std::memory_order_seq_cst);
+  if (!seat.blocked) {
+    seat.blocked = true;
+    seat.control().blocked.store(1, std::memory_order_seq_cst);
+    return;
+  }
+  follow_cycle(seat);
+}
+
+std::string rank_list(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size();) {
+    size_t end = i;
+    while (end + 1 < ranks.size() && ranks[end + 1] == ranks[end] + 1) ++end;
+    if (i != 0) text += ", ";
+    text += std::to_string(ranks[i]);
+    if (end > i + 1) text += fmt::format("-{}", ranks[end]);
+    if (end == i + 1) text += fmt::format(", {}", ranks[end]);
+    i = end + 1;
+  }
+  return text;
+}
+
+}  // namespace ronde
