@@ -102,10 +102,6 @@ class Fabric {
   /// "rank 3 (pid 1234)" for error texts.
   virtual std::string peer_name(int peer) const = 0;
 
-  /// Nothing that this rank has lent may be read any more: marks every queue that it writes as revoked and waits for readers that are inside a
-  /// chunk (bounded by one chunk each; dead readers are skipped).
-  virtual void revoke_loans() noexcept = 0;
-
   /// Tells the peers that this rank leaves in order; after it the end of this process is no death to them.
   virtual void close() noexcept = 0;
 };
