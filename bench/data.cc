@@ -35,11 +35,12 @@ struct Spec {
   int weight(int rank) const { return op == Op::mulsum ? premul_scalar(rank) : 1; }
 };
 
-/// Spreads `capacity` (the largest magnitude that a sum may reach) over the ranks: each holds integers in [-bound, bound], all ranks where
-/// that leaves them at least 1, and otherwise `active` of them, consecutive from a place that depends on the index.
+/// Spreads `capacity` (the largest magnitude that a sum may reach) over the ranks: each holds integers in [-bound, bound], all
+/// ranks where that leaves them at least 1, and otherwise `active` of them, consecutive from a place that depends on the index.
 class Share {
  public:
-  Share(const Spec& spec, uint64_t capacity) : nranks_(static_cast<uint64_t>(spec.nranks)), active_(nranks_), places_(spec.stream(-1)) {
+  Share(const Spec& spec, uint64_t capacity)
+      : nranks_(static_cast<uint64_t>(spec.nranks)), active_(nranks_), places_(spec.stream(-1)) {
     uint64_t total = 0;
     int heaviest = 1;
     for (int r = 0; r < spec.nranks; ++r) {
@@ -118,11 +119,16 @@ struct IntegerFold {
   }
   Bits combine(Bits a, Bits b, int r) const {
     switch (op) {
-      case Op::sum: return static_cast<Bits>(a + b);
-      case Op::mulsum: return static_cast<Bits>(uint64_t{a} + uint64_t{b} * static_cast<uint64_t>(premul_scalar(r)));
-      case Op::prod: return static_cast<Bits>(uint64_t{a} * uint64_t{b});
-      case Op::min: return static_cast<T>(b) < static_cast<T>(a) ? b : a;
-      default: return static_cast<T>(b) > static_cast<T>(a) ? b : a;
+      case Op::sum:
+        return static_cast<Bits>(a + b);
+      case Op::mulsum:
+        return static_cast<Bits>(uint64_t{a} + uint64_t{b} * static_cast<uint64_t>(premul_scalar(r)));
+      case Op::prod:
+        return static_cast<Bits>(uint64_t{a} * uint64_t{b});
+      case Op::min:
+        return static_cast<T>(b) < static_cast<T>(a) ? b : a;
+      default:
+        return static_cast<T>(b) > static_cast<T>(a) ? b : a;
     }
   }
   Op op;
@@ -133,7 +139,9 @@ template <class T>
 struct IntegerAverage {
   using Bits = std::make_unsigned_t<T>;
   explicit IntegerAverage(const Spec& spec)
-      : share(spec, static_cast<uint64_t>(std::numeric_limits<T>::max())), streams(all_streams(spec)), levels(mix(spec.stream(-1))) {}
+      : share(spec, static_cast<uint64_t>(std::numeric_limits<T>::max())),
+        streams(all_streams(spec)),
+        levels(mix(spec.stream(-1))) {}
   struct Rank {
     const IntegerAverage* all;
     uint64_t number;
@@ -166,7 +174,10 @@ struct FloatSum {
   using Bits = U;
   static constexpr int kScales = 9;  // powers of two from 2^-4 to 2^4: in the range of every format
   explicit FloatSum(const Spec& spec)
-      : spec(spec), format(format_of(spec.type)), share(spec, uint64_t{1} << format.precision()), streams(all_streams(spec)),
+      : spec(spec),
+        format(format_of(spec.type)),
+        share(spec, uint64_t{1} << format.precision()),
+        streams(all_streams(spec)),
         scale_stream(mix(spec.stream(-1))) {
     if constexpr (sizeof(U) > 2) return;
     limit = int64_t{1} << format.precision();
@@ -189,7 +200,9 @@ struct FloatSum {
   Rank rank(int r) const { return {this, static_cast<uint64_t>(r), streams[static_cast<size_t>(r)]}; }
   Bits reduced(uint64_t index) const {
     int64_t sum = 0;
-    share.each_holder(index, [&](uint64_t r) { sum += Rank{this, r, streams[r]}.value(index) * spec.weight(static_cast<int>(r)); });
+    share.each_holder(index, [&](uint64_t r) {
+      sum += Rank{this, r, streams[r]}.value(index) * spec.weight(static_cast<int>(r));
+    });
     return bits(sum, scale(index));
   }
   int scale(uint64_t index) const { return static_cast<int>(below(mix(scale_stream + index), kScales)); }
@@ -215,8 +228,10 @@ template <class U>
 struct FloatProduct {
   using Bits = U;
   explicit FloatProduct(const Spec& spec)
-      : format(format_of(spec.type)), share(spec, static_cast<uint64_t>(std::min(-format.min_exponent(), format.max_exponent()) - 1)),
-        streams(all_streams(spec)), places(mix(spec.stream(-1))) {}
+      : format(format_of(spec.type)),
+        share(spec, static_cast<uint64_t>(std::min(-format.min_exponent(), format.max_exponent()) - 1)),
+        streams(all_streams(spec)),
+        places(mix(spec.stream(-1))) {}
   struct Rank {
     const FloatProduct* all;
     uint64_t number;
@@ -241,7 +256,9 @@ struct FloatProduct {
     share.each_holder(index, [&](uint64_t r) { exponent += Rank{this, r, streams[r]}.exponent(mix(streams[r] + index)); });
     return bits(negative, exponent, mantissa(mix(streams[with] + index), format));
   }
-  static uint64_t mantissa(uint64_t hash, const Format& format) { return (hash >> 1) & ((uint64_t{1} << format.mantissa_bits) - 1); }
+  static uint64_t mantissa(uint64_t hash, const Format& format) {
+    return (hash >> 1) & ((uint64_t{1} << format.mantissa_bits) - 1);
+  }
   Bits bits(bool negative, int64_t exponent, uint64_t mantissa) const {
     return static_cast<Bits>((negative ? format.sign_bit() : 0) |
                              (static_cast<uint64_t>(exponent + format.bias()) << format.mantissa_bits) | mantissa);
@@ -255,7 +272,8 @@ struct FloatProduct {
 template <class U>
 struct FloatExtreme {
   using Bits = U;
-  explicit FloatExtreme(const Spec& spec) : format(format_of(spec.type)), largest(spec.op == Op::max), streams(all_streams(spec)) {}
+  explicit FloatExtreme(const Spec& spec)
+      : format(format_of(spec.type)), turn(spec.op == Op::max ? 0 : 2 * format.sign_bit() - 1), streams(all_streams(spec)) {}
   struct Rank {
     uint64_t stream;
     Format format;
@@ -269,20 +287,19 @@ struct FloatExtreme {
   };
   Rank rank(int r) const { return {streams[static_cast<size_t>(r)], format}; }
   Bits reduced(uint64_t index) const {
-    uint64_t best = key(rank(0)(index));
-    for (uint64_t stream : streams) {
-      const uint64_t next = key(Rank{stream, format}(index));
-      best = largest ? std::max(best, next) : std::min(best, next);
-    }
-    return static_cast<Bits>((best & format.sign_bit()) != 0 ? best ^ format.sign_bit() : ~best & (2 * format.sign_bit() - 1));
+    uint64_t best = 0;
+    for (uint64_t stream : streams) best = std::max(best, key(Rank{stream, format}(index)));
+    const uint64_t ordered = best ^ turn;
+    const uint64_t all = 2 * format.sign_bit() - 1;
+    return static_cast<Bits>((ordered & format.sign_bit()) != 0 ? ordered ^ format.sign_bit() : ordered ^ all);
   }
-  /// Orders bits as the numbers are ordered.
+  /// Orders bits as the numbers are ordered; the other way round for a minimum.
   uint64_t key(uint64_t bits) const {
-    const uint64_t negative = (bits & format.sign_bit()) != 0 ? 2 * format.sign_bit() - 1 : format.sign_bit();
-    return bits ^ negative;
+    const uint64_t negative = -(bits >> (format.exponent_bits + format.mantissa_bits));  // all ones where it is
+    return bits ^ (negative & (format.sign_bit() - 1)) ^ format.sign_bit() ^ turn;
   }
   Format format;
-  bool largest;
+  uint64_t turn;
   std::vector<uint64_t> streams;
 };
 
@@ -377,32 +394,48 @@ std::unique_ptr<Inputs::Recipe> Inputs::Recipe::integer(const Spec& spec) {
 template <class U>
 std::unique_ptr<Inputs::Recipe> Inputs::Recipe::floating(const Spec& spec) {
   switch (spec.op) {
-    case Op::none: return std::make_unique<Of<AnyBits<U>>>(spec);
+    case Op::none:
+      return std::make_unique<Of<AnyBits<U>>>(spec);
     case Op::sum:
-    case Op::mulsum: return std::make_unique<Of<FloatSum<U>>>(spec);
-    case Op::prod: return std::make_unique<Of<FloatProduct<U>>>(spec);
+    case Op::mulsum:
+      return std::make_unique<Of<FloatSum<U>>>(spec);
+    case Op::prod:
+      return std::make_unique<Of<FloatProduct<U>>>(spec);
     case Op::min:
-    case Op::max: return std::make_unique<Of<FloatExtreme<U>>>(spec);
-    case Op::avg: return std::make_unique<Of<FloatAverage<U>>>(spec);
+    case Op::max:
+      return std::make_unique<Of<FloatExtreme<U>>>(spec);
+    case Op::avg:
+      return std::make_unique<Of<FloatAverage<U>>>(spec);
   }
   return nullptr;
 }
 
 std::unique_ptr<Inputs::Recipe> Inputs::Recipe::make(const Spec& spec) {
   switch (spec.type) {
-    case ncclInt8: return integer<int8_t>(spec);
-    case ncclUint8: return integer<uint8_t>(spec);
-    case ncclInt32: return integer<int32_t>(spec);
-    case ncclUint32: return integer<uint32_t>(spec);
-    case ncclInt64: return integer<int64_t>(spec);
-    case ncclUint64: return integer<uint64_t>(spec);
-    default: break;
+    case ncclInt8:
+      return integer<int8_t>(spec);
+    case ncclUint8:
+      return integer<uint8_t>(spec);
+    case ncclInt32:
+      return integer<int32_t>(spec);
+    case ncclUint32:
+      return integer<uint32_t>(spec);
+    case ncclInt64:
+      return integer<int64_t>(spec);
+    case ncclUint64:
+      return integer<uint64_t>(spec);
+    default:
+      break;
   }
   switch (type_size(spec.type)) {
-    case 1: return floating<uint8_t>(spec);
-    case 2: return floating<uint16_t>(spec);
-    case 4: return floating<uint32_t>(spec);
-    default: return floating<uint64_t>(spec);
+    case 1:
+      return floating<uint8_t>(spec);
+    case 2:
+      return floating<uint16_t>(spec);
+    case 4:
+      return floating<uint32_t>(spec);
+    default:
+      return floating<uint64_t>(spec);
   }
 }
 

@@ -25,7 +25,8 @@ inline int premul_scalar(int rank) { return rank % 2 == 0 ? 1 : 2; }
 /// The inputs of all ranks for one type, operation and number of ranks, as functions of (element index, seed, rank).
 ///
 /// Integers take their full range (arithmetic wraps), but for avg, whose sum stays within the type. Floats:
-/// - sum, mulsum: small integers times a power of two that depends on the index alone, bounded so that every partial sum is a number of the
+/// - sum, mulsum: small integers times a power of two that depends on the index alone, bounded so that every partial sum is a
+/// number of the
 ///   type. Where a type is too narrow for all ranks (8-bit floats), a few ranks, other ones at each index, hold non-zeros.
 /// - prod: powers of two, one of the ranks with a mantissa, exponents bounded likewise.
 /// - min, max: any finite number.

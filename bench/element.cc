@@ -82,13 +82,20 @@ double decode(const Format& format, uint64_t bits) {
 
 std::string element_text(ncclDataType_t type, const void* element) {
   switch (type) {
-    case ncclInt8: return fmt::format("{}", int{load<int8_t>(element)});
-    case ncclUint8: return fmt::format("{}", unsigned{load<uint8_t>(element)});
-    case ncclInt32: return fmt::format("{}", load<int32_t>(element));
-    case ncclUint32: return fmt::format("{}", load<uint32_t>(element));
-    case ncclInt64: return fmt::format("{}", load<int64_t>(element));
-    case ncclUint64: return fmt::format("{}", load<uint64_t>(element));
-    default: break;
+    case ncclInt8:
+      return fmt::format("{}", int{load<int8_t>(element)});
+    case ncclUint8:
+      return fmt::format("{}", unsigned{load<uint8_t>(element)});
+    case ncclInt32:
+      return fmt::format("{}", load<int32_t>(element));
+    case ncclUint32:
+      return fmt::format("{}", load<uint32_t>(element));
+    case ncclInt64:
+      return fmt::format("{}", load<int64_t>(element));
+    case ncclUint64:
+      return fmt::format("{}", load<uint64_t>(element));
+    default:
+      break;
   }
   uint64_t bits = 0;
   std::memcpy(&bits, element, type_size(type));  // little-endian: the low bytes

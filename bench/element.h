@@ -1,5 +1,5 @@
-// Element types as the benchmarks see them: names, sizes, and floats taken apart into bits. Independent of the library's own code, so
-// that it can judge it.
+// Element types as the benchmarks see them: names, sizes, and floats taken apart into bits. Independent of the library's own
+// code, so that it can judge it.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,8 @@ std::optional<ncclDataType_t> type_from_name(std::string_view name);
 size_t type_size(ncclDataType_t type);
 bool is_float(ncclDataType_t type);
 
-/// Layout of a binary float. Where `has_inf` is false (f8e4m3) the all-ones exponent holds numbers and only all-ones bits are NaN.
+/// Layout of a binary float. Where `has_inf` is false (f8e4m3) the all-ones exponent holds numbers and only all-ones bits are
+/// NaN.
 struct Format {
   int exponent_bits;
   int mantissa_bits;
@@ -45,7 +46,8 @@ double decode(const Format& format, uint64_t bits);
 /// False for NaN and infinities.
 constexpr bool is_finite(const Format& format, uint64_t bits) {
   const uint64_t magnitude = bits & (format.sign_bit() - 1);
-  const uint64_t first_not = format.has_inf ? ((uint64_t{1} << format.exponent_bits) - 1) << format.mantissa_bits : format.sign_bit() - 1;
+  const uint64_t first_not =
+      format.has_inf ? ((uint64_t{1} << format.exponent_bits) - 1) << format.mantissa_bits : format.sign_bit() - 1;
   return magnitude < first_not;
 }
 

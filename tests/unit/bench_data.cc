@@ -52,8 +52,10 @@ uint64_t divided(ncclDataType_t type, uint64_t sum, int n) {
   const auto size = type_size(type);
   const uint64_t mask = size == 8 ? ~uint64_t{0} : (uint64_t{1} << (8 * size)) - 1;
   if (type == ncclFloat64) return encode(format_of(type), decode(format_of(type), sum) / n);
-  if (is_float(type)) return encode(format_of(type), double{static_cast<float>(decode(format_of(type), sum)) / static_cast<float>(n)});
-  if (type == ncclInt8 || type == ncclInt32 || type == ncclInt64) return static_cast<uint64_t>(sign_extended(sum, size) / n) & mask;
+  if (is_float(type))
+    return encode(format_of(type), double{static_cast<float>(decode(format_of(type), sum)) / static_cast<float>(n)});
+  if (type == ncclInt8 || type == ncclInt32 || type == ncclInt64)
+    return static_cast<uint64_t>(sign_extended(sum, size) / n) & mask;
   return sum / static_cast<uint64_t>(n);
 }
 
@@ -170,7 +172,8 @@ TEST_CASE("bench data: float formats encode and decode", "[bench]") {
 }
 
 TEST_CASE("bench data: names", "[bench]") {
-  for (int i = 0; i < kTypes; ++i) CHECK(type_from_name(type_name(static_cast<ncclDataType_t>(i))) == static_cast<ncclDataType_t>(i));
+  for (int i = 0; i < kTypes; ++i)
+    CHECK(type_from_name(type_name(static_cast<ncclDataType_t>(i))) == static_cast<ncclDataType_t>(i));
   for (int i = 0; i < kReductions; ++i) CHECK(op_from_name(op_name(static_cast<Op>(i))) == static_cast<Op>(i));
   CHECK(!type_from_name("float16").has_value());
   CHECK(!op_from_name("none").has_value());
