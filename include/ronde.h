@@ -30,8 +30,8 @@ typedef enum {
 /** ronde's own version (RONDE_VERSION_CODE of the library that is loaded). */
 ncclResult_t rondeGetVersion(int* version);
 
-/** Chooses the device of the ranks that the calling thread initialises from now on. rondeDeviceCuda is ncclInvalidUsage where no GPU can
- *  be used. */
+/** Chooses the device of the ranks that the calling thread initialises from now on. rondeDeviceCuda is ncclInvalidUsage where no
+ *  GPU can be used. */
 ncclResult_t rondeSetDevice(rondeDevice_t device);
 /** The device that the calling thread's next rank would get; never rondeDeviceAuto. */
 ncclResult_t rondeGetDevice(rondeDevice_t* device);
@@ -42,13 +42,14 @@ ncclResult_t rondeCommGetDevice(ncclComm_t comm, rondeDevice_t* device);
  *  for every `stream` argument of a CPU rank, in any communicator of the process. */
 ncclResult_t rondeStreamCreate(cudaStream_t* stream);
 ncclResult_t rondeStreamDestroy(cudaStream_t stream);
-/** Waits for all work queued so far; the calling thread runs what has not been started. Returns the first error of that work, once. */
+/** Waits for all work queued so far; the calling thread runs what has not been started. Returns the first error of that work,
+ *  once. */
 ncclResult_t rondeStreamSynchronize(cudaStream_t stream);
 /** ncclSuccess when nothing is queued or running, ncclInProgress otherwise, or the first error, once. Never blocks. */
 ncclResult_t rondeStreamQuery(cudaStream_t stream);
 
-/** Copies the text of the communicator's first fatal error, or of its last failed call, into `text` (at most `size` bytes with the final 0).
- *  "" where nothing has failed. */
+/** Copies the text of the communicator's first fatal error, or of its last failed call, into `text` (at most `size` bytes with
+ *  the final 0); "" where nothing has failed. */
 ncclResult_t rondeCommGetLastError(ncclComm_t comm, char* text, size_t size);
 
 /** Names of the calls that rondeExplain knows. */
