@@ -48,6 +48,8 @@ class Bootstrap {
   virtual Result<std::unique_ptr<Bootstrap>> shrink(std::span<const int> survivors) = 0;
   /// Extends or sets the time limit of the calls that follow.
   virtual void set_deadline(Deadline deadline) = 0;
+  /// Replaces the abort word that the calls of this object obey: a child of split or shrink begins with its parent's, which may go earlier.
+  virtual void set_abort(const AbortWord* abort) = 0;
   /// "unix socket", "in process" or "TCP over eth0", for the log.
   virtual std::string describe() const = 0;
 
