@@ -42,8 +42,7 @@ bool ready(Work& work, const Part& part, Lane& lane, const Move& move) {
 }
 
 /// True when everything that this lane has lent has come back.
-bool loans_back(const Work& work, const Part& part, Lane& lane) {
-  if (!work.need_loans_back) return true;
+bool loans_back(const Part& part, Lane& lane) {
   for (const Move& move : *lane.moves) {
     for (uint32_t i = 0; i < move.out_count; ++i) {
       const Port& port = *part.bound->ports[move.out_first + i];
@@ -77,7 +76,7 @@ Result<Step> advance(Work& work, Part& part, Lane& lane) {
     next_piece(part, lane, move);
     moved = true;
   }
-  if (!loans_back(work, part, lane)) return moved ? Step::moved : Step::blocked;
+  if (!loans_back(part, lane)) return moved ? Step::moved : Step::blocked;
   lane.done = true;
   lane.waits_for = nullptr;
   return Step::done;

@@ -207,7 +207,7 @@ Result<> execute(Work& work, Part& part, const Lane& lane, const Move& move) {
   RONDE_TRY(const int src_index, collect(work, part, move, src, bytes));
   const int operands = static_cast<int>(staging().operands.size());
   const Fold fold = fold_of(work, move, operands, src_index);
-  const bool lendable = (move.flags & kMoveNoLend) == 0;
+  const bool lendable = work.may_lend && (move.flags & kMoveNoLend) == 0;
 
   if (operands == 1 && fold.identity && dst == nullptr && src != nullptr) {
     send_all(work, part, move, src, bytes, lendable, nullptr);  // nothing to compute: straight from the block

@@ -84,9 +84,12 @@ void wait_until_free(Seat& seat) {
   while (true) {
     {
       const std::lock_guard lock(seat.mutex);
-      const bool idle = seat.incoming.empty() && seat.active.empty();
-      if (seat.owner == nullptr && idle) return;
-      if (seat.owner != nullptr) ring(seat.owner->bell());
+      // `active` is the owner's: it may be looked at only while there is none.
+      if (seat.owner != nullptr) {
+        ring(seat.owner->bell());
+      } else if (seat.incoming.empty() && seat.active.empty()) {
+        return;
+      }
     }
     sched_yield();  // the owner lets go at its next pass
   }

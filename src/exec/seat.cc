@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "base/log.h"
-#include "exec/runner.h"
+#include "exec/work.h"
 
 namespace ronde {
 
@@ -27,6 +27,22 @@ Result<Port*> Seat::port(int peer, int link, bool writes) {
     RONDE_TRY(port->out, fabric_.writer(peer, link));
   }
   return port.get();
+}
+
+bool Seat::sends_at_once(const Work& work) {
+  const std::lock_guard lock(mutex);
+  if (owner != nullptr || !incoming.empty() || !active.empty()) return false;
+  const Part& part = work.parts.front();
+  const Port& port = *part.bound->ports.front();
+  const uint64_t used = port.out_next - port.out.header->head.load(std::memory_order_seq_cst);  // the reader only frees more
+  return used + part.slicing.slices <= port.out.slots;
+}
+
+bool Seat::has_sent_to(int peer, int link) {
+  const std::lock_guard lock(ports_mutex_);
+  if (ports_.size() <= static_cast<size_t>(link) || ports_[link].empty() || ports_[link][peer] == nullptr) return false;
+  const Port& port = *ports_[link][peer];
+  return port.out && port.out_next != port.out.header->head.load(std::memory_order_seq_cst);
 }
 
 void Seat::publish(uint64_t sequence, uint64_t packed, uint64_t count, uint64_t fingerprint) {

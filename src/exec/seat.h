@@ -29,7 +29,7 @@ struct Port {
   uint64_t lent_end = 0;  ///< all slots before it must come back before the lender's call may end
   uint64_t send_turn = 0, recv_turn = 0;      ///< messages: number that may run now
   uint64_t send_issued = 0, recv_issued = 0;  ///< messages: numbers given out (by the calling thread)
-  uint64_t eager_bytes = 0;                   ///< copied and not yet sent
+  std::atomic<uint64_t> eager_bytes{0};       ///< copied and not yet sent; an account, ordered by nothing
 };
 
 /// How the Seat waits and what it does about it.
@@ -57,10 +57,20 @@ class Seat : public std::enable_shared_from_this<Seat> {
   int ranks() const { return fabric_.size(); }
   const ReduceTable& table() const { return table_; }
   const SeatLimits& limits() const { return limits_; }
+  /// Before the first Work only.
+  void set_patience(int spin, int yields) {
+    limits_.spin = spin;
+    limits_.yields = yields;
+  }
   ControlBlock& control() { return fabric_.control(fabric_.rank()); }
 
   /// The port of a link; made when first asked for. The writer's end is made too where `writes`.
   Result<Port*> port(int peer, int link, bool writes);
+
+  /// True when a Send is sure to end without its Recv: nothing else runs here and the slots that it needs are free.
+  bool sends_at_once(const Work& work);
+  /// True if a message to `peer` has been issued and not all of them have been received.
+  bool has_sent_to(int peer, int link);
 
   /// Publishes that this rank has called collective number call.sequence. Before its first Move.
   void publish(uint64_t sequence, uint64_t packed, uint64_t count, uint64_t fingerprint);

@@ -66,7 +66,7 @@ struct Work {
   uint64_t fingerprint = 0;          ///< call.fingerprint(), computed once
   std::vector<Part> parts;
   Scale scale;                       ///< factor of a pre-multiplied sum; divisor of an average
-  bool need_loans_back = true;
+  bool may_lend = true;              ///< false: everything is copied into slots
   bool started = false;
   uint64_t progress_ns = 0;          ///< when it last moved
   bool warned = false;

@@ -1,0 +1,192 @@
+// ronde.h: devices, host streams, errors of a communicator, and why a call runs as it does.
+#include <cstring>
+#include <fmt/format.h>
+#include <set>
+
+#include "api/border.h"
+#include "api/config_arg.h"
+#include "api/export.h"
+#include "base/config.h"
+#include "comm/group.h"
+#include "comm/handles.h"
+#include "exec/stream.h"
+#include "ronde.h"
+
+namespace {
+
+using ronde::border;
+using ronde::Code;
+using ronde::fail;
+using ronde::require_pointer;
+using ronde::Result;
+using Comm = std::shared_ptr<ronde::Communicator>;
+
+Result<Comm> find(ncclComm_t comm) { return ronde::find_handle(reinterpret_cast<uintptr_t>(comm)); }
+
+/// This version has CPU ranks only.
+Result<> need_cpu(std::string_view asked_by) {
+  return fail(Code::invalid_usage, fmt::format("{} asks for a GPU, and this version of ronde runs ranks on the CPU only; use cpu or auto", asked_by));
+}
+
+Result<std::shared_ptr<ronde::HostStream>> find_host_stream(cudaStream_t stream) {
+  std::shared_ptr<ronde::HostStream> found = ronde::find_stream(reinterpret_cast<uintptr_t>(stream));
+  if (found != nullptr) return found;
+  return fail(Code::invalid_argument, fmt::format("{} is no live host stream: it was destroyed, or never was one", fmt::ptr(stream)));
+}
+
+/// Copies `text` with its final 0 into an array, cut where it is too long.
+template <size_t N>
+void copy_text(char (&out)[N], std::string_view text) {
+  const size_t n = std::min(text.size(), N - 1);
+  memcpy(out, text.data(), n);
+  out[n] = '\0';
+}
+
+/// "inproc", "shm", "mixed" or, for one rank, "self".
+std::string transports_of(ronde::Communicator& comm) {
+  std::set<std::string> names;
+  for (int peer = 0; peer < comm.ranks(); ++peer) {
+    if (peer != comm.rank()) names.insert(std::string(comm.fabric().transport(peer)));
+  }
+  return names.empty() ? "self" : names.size() == 1 ? *names.begin() : "mixed";
+}
+
+Result<ronde::Op> example_op(const Comm& comm, rondeCall_t call, size_t count, ncclDataType_t type, ncclRedOp_t op, int root) {
+  constexpr ronde::Coll colls[] = {ronde::Coll::all_reduce, ronde::Coll::broadcast,  ronde::Coll::reduce, ronde::Coll::all_gather, ronde::Coll::reduce_scatter,
+                                   ronde::Coll::all_to_all, ronde::Coll::gather,     ronde::Coll::scatter, ronde::Coll::send,      ronde::Coll::recv};
+  if (call < rondeAllReduce || call > rondeRecv) return fail(Code::invalid_argument, fmt::format("call {} is unknown; calls are 0 to 9", static_cast<int>(call)));
+  if (type < 0 || type >= ncclNumTypes) return fail(Code::invalid_argument, fmt::format("data type {} is unknown", static_cast<int>(type)));
+  ronde::Op example;
+  example.comm = comm;
+  example.coll = colls[call];
+  example.count = count;
+  example.type = static_cast<ronde::DataType>(type);
+  example.op = op >= 0 && op < ncclNumOps ? static_cast<ronde::ReduceOp>(op) : ronde::ReduceOp::premul_sum;
+  if (ronde::has_root(example.coll) || call >= rondeSend) {
+    if (root < 0 || root >= comm->ranks()) return fail(Code::invalid_argument, fmt::format("root {} is outside 0 to {}", root, comm->ranks() - 1));
+    example.root = root;
+  }
+  return example;
+}
+
+Result<> explain(const Comm& comm, const ronde::Op& op, rondeChoice_t* out) {
+  copy_text(out->protocol, "Simple");
+  out->channels = 1;
+  out->microseconds = -1;
+  copy_text(out->transport, transports_of(*comm));
+  if (op.count == 0 && op.coll != ronde::Coll::send && op.coll != ronde::Coll::recv) {
+    copy_text(out->algorithm, "none");
+    copy_text(out->reason, "a collective of no elements moves nothing");
+    return {};
+  }
+  if (op.coll == ronde::Coll::send || op.coll == ronde::Coll::recv) {
+    copy_text(out->algorithm, "message");
+    copy_text(out->transport, comm->fabric().transport(op.root));
+    out->sliceBytes = comm->plans().inputs().slot_capacity;
+    copy_text(out->reason, comm->fabric().describe(op.root));
+    return {};
+  }
+  RONDE_TRY(const ronde::Choice choice, comm->plans().choose_only(ronde::shape_of(op)));
+  copy_text(out->algorithm, comm->ranks() == 1 ? "copy" : choice.algorithm->name);
+  copy_text(out->protocol, choice.protocol);
+  out->channels = choice.channels;
+  out->sliceBytes = choice.slice;
+  out->microseconds = static_cast<double>(choice.nanos) * 1e-3;
+  copy_text(out->reason, choice.reason);
+  return {};
+}
+
+}  // namespace
+
+RONDE_EXTENSION(ncclResult_t, rondeSetDevice, (rondeDevice_t device)) {
+  return border("rondeSetDevice", [&]() -> Result<> {
+    if (device == rondeDeviceAuto || device == rondeDeviceCpu) return {};
+    if (device == rondeDeviceCuda) return need_cpu("rondeSetDevice");
+    return fail(Code::invalid_argument, fmt::format("device {} is unknown; 0 (auto), 1 (CPU) and 2 (CUDA) exist", static_cast<int>(device)));
+  });
+}
+
+RONDE_EXTENSION(ncclResult_t, rondeGetDevice, (rondeDevice_t * device)) {
+  return border("rondeGetDevice", [&]() -> Result<> {
+    RONDE_TRY(require_pointer(device, "device"));
+    if (ronde::current_config()->text(ronde::Setting::device) == "cuda") return need_cpu("RONDE_DEVICE");
+    *device = rondeDeviceCpu;
+    return {};
+  });
+}
+
+RONDE_EXTENSION(ncclResult_t, rondeCommGetDevice, (ncclComm_t comm, rondeDevice_t* device)) {
+  return border("rondeCommGetDevice", [&]() -> Result<> {
+    RONDE_TRY(require_pointer(device, "device"));
+    RONDE_TRY(find(comm));
+    *device = rondeDeviceCpu;
+    return {};
+  });
+}
+
+RONDE_EXTENSION(ncclResult_t, rondeStreamCreate, (cudaStream_t * stream)) {
+  return border("rondeStreamCreate", [&]() -> Result<> {
+    RONDE_TRY(require_pointer(stream, "stream"));
+    *stream = reinterpret_cast<cudaStream_t>(ronde::create_stream());
+    return {};
+  });
+}
+
+RONDE_EXTENSION(ncclResult_t, rondeStreamDestroy, (cudaStream_t stream)) {
+  return border("rondeStreamDestroy", [&]() -> Result<> {
+    RONDE_TRY(const auto found, find_host_stream(stream));
+    Result<> result = found->synchronize();
+    ronde::forget_stream(reinterpret_cast<uintptr_t>(stream));
+    return result;
+  });
+}
+
+RONDE_EXTENSION(ncclResult_t, rondeStreamSynchronize, (cudaStream_t stream)) {
+  return border("rondeStreamSynchronize", [&]() -> Result<> {
+    RONDE_TRY(const auto found, find_host_stream(stream));
+    return found->synchronize();
+  });
+}
+
+RONDE_EXTENSION(ncclResult_t, rondeStreamQuery, (cudaStream_t stream)) {
+  return border("rondeStreamQuery", [&]() -> Result<Code> {
+    RONDE_TRY(const auto found, find_host_stream(stream));
+    RONDE_TRY(const bool idle, found->query());
+    return idle ? Code::success : Code::in_progress;
+  });
+}
+
+RONDE_EXTENSION(ncclResult_t, rondeCommGetLastError, (ncclComm_t comm, char* text, size_t size)) {
+  return border("rondeCommGetLastError", [&]() -> Result<> {
+    RONDE_TRY(require_pointer(text, "text"));
+    if (size == 0) return fail(Code::invalid_argument, "size is 0: there is no room for the final 0");
+    RONDE_TRY(const Comm found, find(comm));
+    const std::string what = found->last_error();
+    const size_t n = std::min(what.size(), size - 1);
+    memcpy(text, what.data(), n);
+    text[n] = '\0';
+    return {};
+  });
+}
+
+RONDE_EXTENSION(ncclResult_t, rondeExplain,
+                (ncclComm_t comm, rondeCall_t call, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, rondeChoice_t* choice)) {
+  return border("rondeExplain", [&]() -> Result<> {
+    RONDE_TRY(require_pointer(choice, "choice"));
+    RONDE_TRY(const Comm found, find(comm));
+    RONDE_TRY(found->usable());
+    RONDE_TRY(const ronde::Op example, example_op(found, call, count, type, op, root));
+    rondeChoice_t filled{};
+    RONDE_TRY(explain(found, example, &filled));
+    return ronde::store_choice(filled, choice);
+  });
+}
+
+RONDE_API(ncclResult_t, ncclGroupSimulateEnd, (ncclSimInfo_t * simInfo)) {
+  return border("GroupSimulateEnd", [&]() -> Result<> {
+    RONDE_TRY(ronde::check_sim_info(simInfo));
+    RONDE_TRY(const double microseconds, ronde::Group::of_this_thread().simulate_end());
+    if (simInfo != nullptr) simInfo->estimatedTime = static_cast<float>(microseconds);
+    return {};
+  });
+}

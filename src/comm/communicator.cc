@@ -1,0 +1,201 @@
+#include "comm/communicator.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <functional>
+
+#include "base/log.h"
+#include "base/thread.h"
+#include "comm/local_ranks.h"
+#include "exec/runner.h"
+#include "exec/watch.h"
+
+namespace ronde {
+namespace {
+
+uint64_t thread_number() { return std::hash<std::thread::id>()(std::this_thread::get_id()) | 1; }
+
+}  // namespace
+
+Communicator::Communicator(int rank, int ranks, CommOptions options)
+    : rank_(rank), ranks_(ranks), options_(std::move(options)), config_(current_config()), creator_(std::this_thread::get_id()) {
+  const int64_t forced = config_->integer(Setting::comm_blocking);
+  blocking_ = forced >= 0 ? forced == 1 : options_.blocking.value_or(1) == 1;
+}
+
+Communicator::~Communicator() {
+  join_init();
+  close(RankState::closed);
+}
+
+Code Communicator::async_code() {
+  if (init_running_.load(std::memory_order_acquire)) return Code::in_progress;  // pairs with the store in run_init
+  if (life() == Life::ready && has_seat() && !seat_->failed()) {
+    take_mail(*seat_);
+    if (own_stream_ != nullptr) {
+      const Result<bool> idle = own_stream_->query();
+      if (!idle.ok()) note_error(idle.error());
+      if (idle.ok() && !*idle) return Code::in_progress;
+    }
+  }
+  const std::lock_guard lock(mutex_);
+  if (fatal_.has_value()) return fatal_->code;
+  if (has_seat() && seat_->failed() && life() != Life::initializing) return seat_->error().code;
+  return Code::success;
+}
+
+std::string Communicator::last_error() const {
+  const std::lock_guard lock(mutex_);
+  if (fatal_.has_value()) return fatal_->what;
+  if (seat_ != nullptr && seat_->failed()) return seat_->error().what;
+  return last_failed_;
+}
+
+void Communicator::note_error(const Error& error) {
+  const std::lock_guard lock(mutex_);
+  last_failed_ = error.what;
+}
+
+Result<> Communicator::usable() {
+  if (init_running_.load(std::memory_order_acquire)) {
+    return fail(Code::invalid_argument, "the communicator is still being initialised; wait until ncclCommGetAsyncError says ncclSuccess");
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (fatal_.has_value()) return *fatal_;
+  }
+  switch (life()) {
+    case Life::ready: break;
+    case Life::revoked: return fail(Code::invalid_usage, "the communicator was revoked; shrink, split, destroy or abort it");
+    case Life::finalized: return fail(Code::invalid_usage, "the communicator was finalised; only destroy and abort may follow");
+    case Life::initializing:
+    case Life::failed_init: return fail(Code::invalid_usage, "the communicator was never initialised; destroy it");
+  }
+  take_mail(*seat_);
+  if (seat_->failed()) return seat_->error();
+  return {};
+}
+
+Result<> Communicator::enter() {
+  const uint64_t self = thread_number();
+  uint64_t nobody = 0;
+  // acquire pairs with the release in leave(): what the last caller wrote is seen when a communicator is handed from thread to thread.
+  if (user_.compare_exchange_strong(nobody, self, std::memory_order_acquire)) return {};
+  return fail(Code::invalid_usage, fmt::format("two threads are in calls of one communicator (rank {}) at once; only GetAsyncError, GetLastError, "
+                                               "Revoke and Abort may come from a second thread", rank_));
+}
+
+void Communicator::leave() { user_.store(0, std::memory_order_release); }
+
+int Communicator::add_premul(PreMul premul) {
+  const std::lock_guard lock(mutex_);
+  premuls_[next_premul_] = premul;
+  return next_premul_++;
+}
+
+Result<> Communicator::remove_premul(int handle) {
+  const std::lock_guard lock(mutex_);
+  if (premuls_.erase(handle) != 0) return {};
+  return fail(Code::invalid_argument, fmt::format("reduction operation {} was not made by ncclRedOpCreatePreMulSum for this communicator, or is destroyed", handle));
+}
+
+Result<PreMul> Communicator::premul(int handle) const {
+  const std::lock_guard lock(mutex_);
+  const auto at = premuls_.find(handle);
+  if (at != premuls_.end()) return at->second;
+  return fail(Code::invalid_argument, fmt::format("reduction operation {} is neither built in (0 to 4) nor made for this communicator", handle));
+}
+
+Result<> Communicator::flush() {
+  if (!has_seat()) return {};
+  if (own_stream_ != nullptr) RONDE_TRY(own_stream_->synchronize());
+  // Eager messages run on the pool; the last one's end rings this thread's Bell.
+  RONDE_TRY(Runner * runner, Runner::of_this_thread());
+  Completion idle(1);
+  idle.waiter = &runner->bell();
+  eager_idle_.store(&idle, std::memory_order_seq_cst);
+  if (eager_pending_.load(std::memory_order_seq_cst) == 0 && eager_idle_.exchange(nullptr, std::memory_order_seq_cst) != nullptr) return {};
+  runner->claim(*seat_);
+  runner->run_until(idle, false);
+  if (seat_->failed()) return seat_->error();
+  return {};
+}
+
+void Communicator::eager_ends() {
+  if (eager_pending_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
+  Completion* const idle = eager_idle_.exchange(nullptr, std::memory_order_seq_cst);
+  if (idle != nullptr) idle->finish(std::nullopt);
+}
+
+Result<> Communicator::finalize() {
+  if (life() == Life::finalized) return fail(Code::invalid_argument, "the communicator is finalised already");
+  if (life() == Life::revoked) return fail(Code::invalid_usage, "a revoked communicator cannot be finalised; destroy or abort it");
+  RONDE_TRY(flush());
+  life_.store(Life::finalized, std::memory_order_release);
+  return {};
+}
+
+void Communicator::close(RankState how) {
+  if (closed_) return;
+  closed_ = true;
+  forget_local_rank(*this);
+  if (fabric_ == nullptr) return;
+  if (how == RankState::closed && life() == Life::ready && !seat_->failed()) {
+    const Result<> flushed = flush();
+    if (!flushed.ok()) note_error(flushed.error());
+  }
+  if (how == RankState::aborted || seat_->failed()) {
+    abort_.raise();
+    fabric_->ring(rank_);
+    fabric_->revoke_loans();
+    how = RankState::aborted;
+  }
+  wait_until_free(*seat_);
+  seat_->control().state.store(static_cast<uint32_t>(how), std::memory_order_seq_cst);  // pairs with the watch's load
+  for (int peer = 0; peer < ranks_; ++peer) {
+    if (peer != rank_) fabric_->ring(peer);
+  }
+  fabric_->close();
+}
+
+void Communicator::abort(const std::string& how) {
+  boot_abort_.raise();
+  if (has_seat()) {
+    seat_->fail(fail(Code::remote_error, how, Scope::communicator));
+  } else {
+    abort_.raise();
+  }
+}
+
+void Communicator::revoke(const std::string& how) {
+  life_.store(Life::revoked, std::memory_order_release);
+  if (!has_seat()) return;
+  seat_->control().state.store(static_cast<uint32_t>(RankState::aborted), std::memory_order_seq_cst);  // pairs with the watch's load
+  seat_->fail(fail(Code::remote_error, how, Scope::communicator));
+}
+
+void Communicator::peer_died(int rank, const std::string& how) {
+  Error error = fail(Code::remote_error, fmt::format("rank {} died: {}; abort this communicator, then shrink it or start again", rank, how),
+                     Scope::communicator);
+  if (has_seat()) {
+    seat_->fail(std::move(error));
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (!fatal_.has_value()) fatal_ = std::move(error);
+  abort_.raise();
+}
+
+std::vector<Communicator*> Communicator::siblings_of_this_thread() {
+  if (ranks_in_process_ == 1 || creator_ != std::this_thread::get_id()) return {};
+  std::vector<Communicator*> siblings = local_ranks(bootstrap_->token());
+  std::erase_if(siblings, [this](const Communicator* other) { return other == this || other->creator_ != creator_; });
+  return siblings;
+}
+
+bool Communicator::another_thread_may_help() {
+  has_helpers_ = has_helpers_ || process_threads() != own_threads() + 1;
+  return has_helpers_;
+}
+
+}  // namespace ronde

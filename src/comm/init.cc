@@ -1,0 +1,212 @@
+// Bringing a communicator up: join, agree, exchange inputs, map the peers.
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <sched.h>
+#include <set>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "comm/communicator.h"
+#include "comm/local_ranks.h"
+#include "exec/watch.h"
+
+namespace ronde {
+namespace {
+
+/// Settings that change how data is cut or ordered: ranks that differ in one would wait for each other for ever.
+constexpr Setting kAgreed[] = {Setting::algo,  Setting::proto,         Setting::strict,        Setting::deterministic, Setting::min_channels,
+                               Setting::slots, Setting::slice,         Setting::max_channels,  Setting::buffsize,      Setting::lend_threshold};
+
+std::string agreed_text(const Config& config) {
+  std::string text;
+  for (const Setting setting : kAgreed) {
+    const Option& option = options()[static_cast<size_t>(setting)];
+    text += fmt::format("{}={}\n", option.name, config.text(setting));
+  }
+  return text;
+}
+
+/// The first line in which two texts differ, of each.
+std::pair<std::string, std::string> first_difference(std::string_view a, std::string_view b) {
+  while (true) {
+    const std::string_view x = a.substr(0, a.find('\n'));
+    const std::string_view y = b.substr(0, b.find('\n'));
+    if (x != y || (x.empty() && y.empty())) return {std::string(x), std::string(y)};
+    a.remove_prefix(std::min(x.size() + 1, a.size()));
+    b.remove_prefix(std::min(y.size() + 1, b.size()));
+  }
+}
+
+/// What a rank tells about itself once the fabric stands.
+struct RankFacts {
+  uint64_t host = 0;
+  uint64_t process = 0;
+  uint32_t cores = 1;
+  uint32_t lends = 0;
+};
+
+uint32_t usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
+}
+
+template <class T>
+std::span<std::byte> bytes_of(std::vector<T>& values) {
+  return std::as_writable_bytes(std::span(values));
+}
+
+}  // namespace
+
+Result<> Communicator::init(const std::vector<UniqueId>& ids) {
+  watch_forks();
+  RONDE_TRY(bootstrap_, join(JoinRequest{rank_, ranks_, ids}, config_, &boot_abort_));
+  return bring_up();
+}
+
+Result<> Communicator::init_over(std::unique_ptr<Bootstrap> bootstrap, const Communicator& parent) {
+  config_ = parent.config_;
+  bootstrap_ = std::move(bootstrap);
+  bootstrap_->set_abort(&boot_abort_);
+  rank_ = bootstrap_->rank();
+  ranks_ = bootstrap_->size();
+  return bring_up();
+}
+
+/// Everything after the ranks have found each other. The bootstrap's calls obey the same time limit.
+Result<> Communicator::bring_up() {
+  bootstrap_->set_deadline(Deadline::in(config_->seconds(Setting::init_timeout)));
+  RONDE_TRY(table_, choose_reduce_table(config_->text(Setting::isa)));
+  RONDE_TRY(rules_, TuneRules::parse(*config_));
+  RONDE_TRY(agree());
+  RONDE_TRY(make_fabric());
+  RONDE_TRY(gather_inputs());
+  plans_ = std::make_unique<Plans>(*seat_, rules_, inputs_);
+  own_stream_ = blocking_ ? nullptr : std::make_shared<HostStream>();
+  seat_->control().state.store(static_cast<uint32_t>(RankState::alive), std::memory_order_seq_cst);
+  RONDE_TRY(bootstrap_->barrier());
+  bootstrap_->set_deadline(Deadline::never());
+  note_local_rank(bootstrap_->token(), *this);
+  if (rank_ == 0) {
+    RONDE_INFO(init, "communicator {:016x} of {} ranks is up ({}), {} reductions", bootstrap_->token()[0], ranks_, bootstrap_->describe(),
+               table_->isa);
+  }
+  life_.store(Life::ready, std::memory_order_release);
+  return {};
+}
+
+/// Compares the settings of all ranks: first a hash, and only where it differs the texts.
+Result<> Communicator::agree() {
+  std::string mine = agreed_text(*config_);
+  std::vector<uint64_t> hashes(static_cast<size_t>(ranks_));
+  hashes[rank_] = fnv1a(mine);
+  RONDE_TRY(bootstrap_->all_gather(bytes_of(hashes)));
+  const auto odd = std::find_if(hashes.begin(), hashes.end(), [&](uint64_t h) { return h != hashes[0]; });
+  if (odd == hashes.end()) return {};
+  constexpr size_t kTextBytes = 1024;
+  std::vector<char> texts(kTextBytes * static_cast<size_t>(ranks_));
+  mine.resize(kTextBytes - 1);
+  memcpy(texts.data() + kTextBytes * static_cast<size_t>(rank_), mine.c_str(), kTextBytes);
+  RONDE_TRY(bootstrap_->all_gather(bytes_of(texts)));
+  const int other = static_cast<int>(odd - hashes.begin());
+  const auto [a, b] = first_difference(texts.data(), texts.data() + kTextBytes * static_cast<size_t>(other));
+  std::vector<int> like;
+  for (int r = 0; r < ranks_; ++r) {
+    if (hashes[r] == *odd) like.push_back(r);
+  }
+  return fail(Code::invalid_usage, fmt::format("the ranks' settings differ: RONDE_{} (or its NCCL_ name) on rank 0 and RONDE_{} on {}; set the same on all ranks",
+                                               a, b, rank_list(like)), Scope::communicator);
+}
+
+Result<> Communicator::make_fabric() {
+  // Channels beyond what a rank is ever given would only cost table space.
+  links_ = std::max(rules_.min_channels(), std::min(rules_.max_channels(), 16)) * kMaxLinks + 1;
+  FabricRequest request;
+  request.bootstrap = bootstrap_.get();
+  request.config = config_;
+  request.abort = &boot_abort_;
+  request.links = links_;
+  request.on_death = [this](int rank, const std::string& how) { peer_died(rank, how); };
+  RONDE_TRY(fabric_, Fabric::make(std::move(request)));
+  seat_ = std::make_shared<Seat>(*fabric_, abort_, *table_, limits());
+  return {};
+}
+
+SeatLimits Communicator::limits() const {
+  SeatLimits limits;
+  limits.timeout = config_->seconds(Setting::timeout);
+  limits.warn_after = config_->seconds(Setting::warn_after);
+  limits.lend_threshold = config_->bytes(Setting::lend_threshold);
+  return limits;
+}
+
+Result<> Communicator::gather_inputs() {
+  std::vector<RankFacts> facts(static_cast<size_t>(ranks_));
+  static const int anchor = 0;  // its address is the same in all ranks of a process, and with the pid's hash names the process
+  RankFacts& mine = facts[rank_];
+  mine.host = fnv1a(host_name());
+  mine.process = fnv1a_u64(reinterpret_cast<uintptr_t>(&anchor), fnv1a_u64(static_cast<uint64_t>(getpid()), mine.host));
+  mine.cores = usable_cores();
+  mine.lends = 1;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    Loan loan;
+    if (peer != rank_ && !fabric_->lend(peer, &facts, sizeof facts, &loan)) mine.lends = 0;
+  }
+  RONDE_TRY(bootstrap_->all_gather(bytes_of(facts)));
+  inputs_.ranks = ranks_;
+  inputs_.slots = fabric_->slots();
+  inputs_.slot_capacity = fabric_->slot_capacity();
+  inputs_.lend_threshold = config_->bytes(Setting::lend_threshold);
+  std::map<uint64_t, std::pair<uint32_t, uint32_t>> hosts;  // ranks and cores
+  std::set<uint64_t> processes;
+  for (const RankFacts& f : facts) {
+    inputs_.lends = inputs_.lends && f.lends != 0;
+    processes.insert(f.process);
+    auto& [count, cores] = hosts[f.host];
+    ++count;
+    cores = std::max(cores, f.cores);
+  }
+  inputs_.one_process = processes.size() == 1;
+  ranks_in_process_ = static_cast<int>(std::count_if(facts.begin(), facts.end(), [&](const RankFacts& f) { return f.process == mine.process; }));
+  for (const auto& [host, use] : hosts) {
+    inputs_.ranks_per_core = std::max(inputs_.ranks_per_core, static_cast<int>((use.first + use.second - 1) / use.second));
+  }
+  const int64_t spin = config_->integer(Setting::spin);
+  seat_->set_patience(spin >= 0 ? static_cast<int>(spin) : inputs_.ranks_per_core > 1 ? 20 : 4000,
+                      inputs_.ranks_per_core > 1 ? 8 : 20);
+  return {};
+}
+
+Result<> Communicator::run_init(std::function<Result<>()> job) {
+  auto run = [this, job = std::move(job)]() -> Result<> {
+    Result<> result = job();
+    if (!result.ok()) {
+      const std::lock_guard lock(mutex_);
+      if (!fatal_.has_value()) fatal_ = result.error();
+      life_.store(Life::failed_init, std::memory_order_release);
+    }
+    return result;
+  };
+  if (blocking_) return run();
+  init_running_.store(true, std::memory_order_release);
+  Result<std::thread> thread = start_thread("ronde-init", [this, run = std::move(run)] {
+    const Result<> result = run();
+    if (!result.ok()) log_error(result.error());
+    init_running_.store(false, std::memory_order_release);  // pairs with the loads in usable() and async_code()
+  });
+  if (!thread.ok()) {
+    init_running_.store(false, std::memory_order_release);
+    return std::move(thread).error();
+  }
+  init_thread_ = std::move(thread).value();
+  return fail(Code::in_progress, "");
+}
+
+void Communicator::join_init() {
+  if (init_thread_.joinable()) init_thread_.join();
+}
+
+}  // namespace ronde

@@ -1,0 +1,64 @@
+#include "comm/lifecycle.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "exec/watch.h"
+
+namespace ronde {
+namespace {
+
+/// The parent may have failed (shrink) or been revoked, but it must have been up, and not be in a call.
+Result<> fit_for_children(Communicator& parent) {
+  if (parent.has_seat() && (parent.life() == Life::ready || parent.life() == Life::revoked)) return {};
+  return fail(Code::invalid_argument, "the parent communicator is not up: it is still being initialised, failed in it, or was finalised");
+}
+
+}  // namespace
+
+Result<Offspring> split(const std::shared_ptr<Communicator>& parent, int color, int key, const CommOptions& own) {
+  RONDE_TRY(fit_for_children(*parent));
+  if (parent->life() == Life::ready) RONDE_TRY(parent->usable());
+  if (color < -1) {
+    return fail(Code::invalid_argument, fmt::format("color {} is negative; colors are 0 or more, or NCCL_SPLIT_NOCOLOR (-1) for no part", color));
+  }
+  auto child = std::make_shared<Communicator>(0, 1, own);
+  const bool takes_part = color >= 0;
+  auto job = [parent, member = child.get(), color, key, takes_part]() -> Result<> {
+    RONDE_TRY(std::unique_ptr<Bootstrap> bootstrap, parent->bootstrap().split(color, key));
+    if (!takes_part) return {};
+    return member->init_over(std::move(bootstrap), *parent);
+  };
+  if (!takes_part) parent->keep(child);
+  return Offspring{std::move(child), std::move(job)};
+}
+
+Result<Offspring> shrink(const std::shared_ptr<Communicator>& parent, std::span<const int> excluded, bool abort_first, const CommOptions& own) {
+  RONDE_TRY(fit_for_children(*parent));
+  if (excluded.empty()) return fail(Code::invalid_argument, "the list of excluded ranks is empty; Split with one color makes a copy");
+  std::vector<int> survivors;
+  for (int rank = 0; rank < parent->ranks(); ++rank) {
+    if (std::find(excluded.begin(), excluded.end(), rank) == excluded.end()) survivors.push_back(rank);
+  }
+  for (const int rank : excluded) {
+    if (rank < 0 || rank >= parent->ranks()) {
+      return fail(Code::invalid_argument, fmt::format("excluded rank {} is outside the communicator's ranks 0 to {}", rank, parent->ranks() - 1));
+    }
+    if (rank == parent->rank()) {
+      return fail(Code::invalid_argument, fmt::format("rank {} excludes itself; only the ranks that stay may call Shrink", rank));
+    }
+  }
+  if (abort_first) {
+    parent->revoke("the call was ended because the communicator is being shrunk");
+  } else if (parent->life() == Life::ready) {
+    RONDE_TRY(parent->usable());
+  }
+  auto child = std::make_shared<Communicator>(0, 1, own);
+  auto job = [parent, member = child.get(), survivors = std::move(survivors)]() -> Result<> {
+    RONDE_TRY(std::unique_ptr<Bootstrap> bootstrap, parent->bootstrap().shrink(survivors));
+    return member->init_over(std::move(bootstrap), *parent);
+  };
+  return Offspring{std::move(child), std::move(job)};
+}
+
+}  // namespace ronde

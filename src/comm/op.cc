@@ -1,0 +1,209 @@
+#include "comm/op.h"
+
+#include <cstring>
+#include <fmt/format.h>
+
+namespace ronde {
+namespace {
+
+constexpr size_t kGranule = 64;  // blocks and channels begin at cache lines, so that no two ranks write one
+
+size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
+size_t share(size_t bytes, size_t parts) { return round_up((bytes + parts - 1) / parts, kGranule); }
+
+bool per_rank(Coll coll) {
+  return coll == Coll::all_gather || coll == Coll::reduce_scatter || coll == Coll::all_to_all || coll == Coll::gather || coll == Coll::scatter;
+}
+
+/// Whether this rank's call reads `send` or writes `recv`, and how many elements.
+struct Touch {
+  size_t send = 0, recv = 0;
+};
+Touch touched(const Op& op) {
+  const auto n = static_cast<size_t>(op.comm->ranks());
+  const bool root = op.comm->rank() == op.root;
+  switch (op.coll) {
+    case Coll::all_reduce: return {op.count, op.count};
+    case Coll::broadcast: return {root ? op.count : 0, op.count};
+    case Coll::reduce: return {op.count, root ? op.count : 0};
+    case Coll::all_gather: return {op.count, op.count * n};
+    case Coll::reduce_scatter: return {op.count * n, op.count};
+    case Coll::all_to_all: return {op.count * n, op.count * n};
+    case Coll::gather: return {op.count, root ? op.count * n : 0};
+    case Coll::scatter: return {root ? op.count * n : 0, op.count};
+    case Coll::send: return {op.count, 0};
+    case Coll::recv: return {0, op.count};
+  }
+  return {};
+}
+
+/// The share of channel `c` in the call's blocks.
+BlockTable table_of(const Op& op, int c, int channels, uint32_t blocks) {
+  const size_t bytes = bytes_of(op);
+  const size_t part = share(bytes, static_cast<size_t>(channels));
+  const size_t low = std::min(bytes, static_cast<size_t>(c) * part);
+  const size_t high = std::min(bytes, low + part);
+  const auto send = reinterpret_cast<uintptr_t>(op.send) + low;
+  const auto recv = reinterpret_cast<uintptr_t>(op.recv) + low;
+  const auto before = static_cast<size_t>(op.comm->rank()) * bytes;  // what a buffer with block r only is short of
+  BlockTable table;
+  table.base = {0, send, recv, 0};
+  if (!per_rank(op.coll)) {
+    table.block = blocks <= 1 ? high - low : share(high - low, blocks);
+    table.stride = table.block;
+    table.total = high - low;
+    return table;
+  }
+  table.stride = bytes;
+  table.block = high - low;
+  table.total = table.block * blocks;
+  if (op.coll == Coll::all_gather || op.coll == Coll::gather) table.base[static_cast<size_t>(Buf::input)] -= before;
+  if (op.coll == Coll::reduce_scatter || op.coll == Coll::scatter) table.base[static_cast<size_t>(Buf::output)] -= before;
+  return table;
+}
+
+void add_lanes(Part& part, const Program& program) {
+  for (const auto& moves : program.lanes) part.lanes.push_back(Lane{&moves});
+}
+
+Result<> fill_collective(const Op& op, Work& work) {
+  uint64_t& issued = op.comm->seat().collectives_issued;  // counted only when nothing can fail any more
+  if (op.count == 0) {  // nothing moves, but the call has its number and is compared
+    work.call.sequence = issued++;
+    return {};
+  }
+  RONDE_TRY(std::shared_ptr<const Chosen> chosen, op.comm->plans().find(shape_of(op)));
+  work.call.sequence = issued++;
+  const Choice& choice = chosen->choice;
+  work.call.algorithm = static_cast<uint8_t>(chosen->algorithm_index);
+  work.call.choice = chosen->choice_hash;
+  size_t scratch = 0;
+  const size_t capacity = op.comm->plans().inputs().slot_capacity;
+  for (size_t c = 0; c < chosen->plan->bound.size(); ++c) {
+    const Program& program = chosen->plan->programs[c];
+    Part part;
+    part.bound = &chosen->plan->bound[c];
+    part.table = table_of(op, static_cast<int>(c), choice.channels, program.blocks);
+    // Exactly the same on every rank: sizes and plan shape are. (Adjacent and fitting: see Move.)
+    const bool merged = choice.merged && part.table.stride == part.table.block && chosen->plan->most_blocks * part.table.block <= capacity;
+    const size_t slice = std::max(size_of(op.type), std::min(choice.slice, capacity) / size_of(op.type) * size_of(op.type));
+    part.slicing = slicing_of(part.table, slice, merged);
+    add_lanes(part, program);
+    scratch += round_up(program.scratch_blocks * part.table.block, kGranule);
+    work.parts.push_back(std::move(part));
+  }
+  if (scratch != 0) {
+    work.copy.resize(scratch);
+    auto at = reinterpret_cast<uintptr_t>(work.copy.data());
+    for (Part& part : work.parts) {
+      part.table.base[static_cast<size_t>(Buf::scratch)] = at;
+      at += round_up(part.bound->program->scratch_blocks * part.table.block, kGranule);
+    }
+  }
+  work.keeps = chosen;
+  return {};
+}
+
+/// The Programs of a message's two ends.
+const Program& message_program(Coll coll) {
+  static const Program sender = [] {
+    Move move;
+    move.out_count = 1;
+    move.src = Buf::input;
+    Program p;
+    p.blocks = 1;
+    p.lanes = {{move}};
+    return p;
+  }();
+  static const Program receiver = [] {
+    Move move;
+    move.in_count = 1;
+    move.dst = Buf::output;
+    Program p;
+    p.blocks = 1;
+    p.lanes = {{move}};
+    return p;
+  }();
+  return coll == Coll::send ? sender : receiver;
+}
+
+Result<> fill_message(const Op& op, Work& work) {
+  RONDE_TRY(Port * port, op.comm->seat().port(op.root, op.comm->message_link(), op.coll == Coll::send));
+  work.call.sequence = op.coll == Coll::send ? port->send_issued++ : port->recv_issued++;
+  auto bound = std::make_shared<BoundProgram>();
+  bound->program = &message_program(op.coll);
+  bound->ports = {port};
+  Part part;
+  part.bound = bound.get();
+  const size_t bytes = bytes_of(op);
+  part.table.base = {0, reinterpret_cast<uintptr_t>(op.send), reinterpret_cast<uintptr_t>(op.recv), 0};
+  part.table.stride = part.table.block = part.table.total = bytes;
+  const size_t capacity = op.comm->plans().inputs().slot_capacity;
+  part.slicing = slicing_of(part.table, std::max(size_of(op.type), capacity / size_of(op.type) * size_of(op.type)), false);
+  add_lanes(part, *bound->program);
+  work.parts.push_back(std::move(part));
+  work.keeps = bound;
+  return {};
+}
+
+}  // namespace
+
+Result<> check_op(const Op& op) {
+  const int n = op.comm->ranks();
+  const std::string_view name = name_of(op.coll);
+  const bool message = op.coll == Coll::send || op.coll == Coll::recv;
+  if ((has_root(op.coll) || message) && (op.root < 0 || op.root >= n)) {
+    return fail(Code::invalid_argument, fmt::format("{}: {} {} is outside the communicator's ranks 0 to {}", name, message ? "peer" : "root", op.root, n - 1));
+  }
+  const size_t most = SIZE_MAX / 2 / size_of(op.type) / static_cast<size_t>(n);
+  if (op.count > most) {
+    return fail(Code::invalid_argument, fmt::format("{}: a count of {} {} elements on {} ranks is more than memory can hold", name, op.count, name_of(op.type), n));
+  }
+  const Touch touch = touched(op);
+  if (touch.send != 0 && op.send == nullptr) {
+    return fail(Code::invalid_argument, fmt::format("{}: sendbuff is NULL and would be read for {} elements", name, touch.send));
+  }
+  if (touch.recv != 0 && op.recv == nullptr) {
+    return fail(Code::invalid_argument, fmt::format("{}: recvbuff is NULL and would be written with {} elements", name, touch.recv));
+  }
+  return {};
+}
+
+CallShape shape_of(const Op& op) {
+  CallShape shape;
+  shape.spec = CollSpec{op.coll, op.comm->ranks(), has_root(op.coll) ? op.root : 0};
+  shape.count = op.count;
+  shape.type = op.type;
+  shape.op = op.op;
+  return shape;
+}
+
+Result<std::unique_ptr<Work>> make_work(const Op& op, bool lend) {
+  auto work = std::make_unique<Work>();
+  work->seat = &op.comm->seat();
+  work->may_lend = lend;
+  work->call.coll = op.coll;
+  work->call.type = op.type;
+  work->call.op = has_reduction(op.coll) ? op.op : ReduceOp::sum;
+  work->call.root = has_root(op.coll) || op.coll == Coll::send || op.coll == Coll::recv ? op.root : -1;
+  work->call.count = op.count;
+  work->scale.factor = op.factor;
+  work->scale.divisor = op.comm->ranks();
+  if (work->call.message()) {
+    RONDE_TRY(fill_message(op, *work));
+  } else {
+    RONDE_TRY(fill_collective(op, *work));
+  }
+  work->fingerprint = work->call.fingerprint();
+  return work;
+}
+
+void detach(Work& work) {
+  BlockTable& table = work.parts.front().table;
+  uintptr_t& input = table.base[static_cast<size_t>(Buf::input)];
+  work.copy.resize(table.total);
+  if (table.total != 0) memcpy(work.copy.data(), reinterpret_cast<const void*>(input), table.total);
+  input = reinterpret_cast<uintptr_t>(work.copy.data());
+}
+
+}  // namespace ronde

@@ -1,0 +1,42 @@
+// One call as the API received it, and the Works that it becomes.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "exec/work.h"
+
+namespace ronde {
+
+/// A validated call. `op` holds what the API's ncclRedOp_t meant; `premul` is filled for premul_sum.
+struct Op {
+  std::shared_ptr<Communicator> comm;
+  Coll coll = Coll::all_reduce;
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;
+  DataType type = DataType::float32;
+  ReduceOp op = ReduceOp::sum;
+  uint64_t factor = 0;     ///< premul_sum
+  int root = 0;            ///< or the peer of a message
+  uintptr_t stream = 0;    ///< 0, 1, 2: none
+};
+
+/// Checks ranges, pointers and sizes as NCCL orders its checks. invalid_argument names the argument, its value and what would do.
+Result<> check_op(const Op& op);
+
+/// The call in the planner's terms.
+CallShape shape_of(const Op& op);
+
+/// Numbers the call, chooses, and builds the Work. Call it in the order of issue, inside enter()/leave(). For a message the slots are those of the pair's
+/// message link; `lend` false makes a Send complete without its Recv as long as slots are free.
+Result<std::unique_ptr<Work>> make_work(const Op& op, bool lend = true);
+
+/// Copies a Send's data into the Work, so that the caller's buffer is free at once.
+void detach(Work& work);
+
+/// Bytes of one element times `count`.
+inline size_t bytes_of(const Op& op) { return op.count * size_of(op.type); }
+
+}  // namespace ronde

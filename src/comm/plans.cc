@@ -1,0 +1,63 @@
+#include "comm/plans.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/hash.h"
+
+namespace ronde {
+namespace {
+
+constexpr size_t kKeptShapes = 1024;
+constexpr size_t kKeptPlans = 256;
+
+}  // namespace
+
+Result<std::shared_ptr<const Plan>> Plans::plan(const CollSpec& spec, const Algorithm& algorithm, int channels) {
+  const PlanKey key{static_cast<int>(spec.coll), has_root(spec.coll) ? spec.root : 0, &algorithm, channels};
+  const auto at = plans_.find(key);
+  if (at != plans_.end()) return at->second;
+  auto made = std::make_shared<Plan>();
+  for (int c = 0; c < channels; ++c) {
+    Channel channel{c, std::vector<int>(static_cast<size_t>(spec.ranks))};
+    std::iota(channel.ring.begin(), channel.ring.end(), 0);
+    RONDE_TRY(Program program, algorithm.build(spec, channel, seat_.rank()));
+    made->programs.push_back(std::move(program));
+  }
+  for (const Program& program : made->programs) {
+    BoundProgram bound{&program, {}};
+    std::vector<bool> writes(program.peers.size());
+    for (const auto& lane : program.lanes) {
+      for (const Move& move : lane) {
+        made->most_blocks = std::max(made->most_blocks, move.n_blocks);
+        for (uint32_t i = 0; i < move.out_count; ++i) writes[move.out_first + i] = true;
+      }
+    }
+    for (size_t i = 0; i < program.peers.size(); ++i) {
+      const int link = program.channel * kMaxLinks + static_cast<int>(program.peers[i].link);
+      RONDE_TRY(Port * port, seat_.port(program.peers[i].rank, link, writes[i]));
+      bound.ports.push_back(port);
+    }
+    made->bound.push_back(std::move(bound));
+  }
+  if (plans_.size() >= kKeptPlans) plans_.clear();  // a program that uses more roots than that pays for building again
+  plans_[key] = made;
+  return std::shared_ptr<const Plan>(made);
+}
+
+Result<std::shared_ptr<const Chosen>> Plans::find(const CallShape& shape) {
+  const ShapeKey key{static_cast<int>(shape.spec.coll), shape.spec.root, shape.count, static_cast<int>(shape.type), static_cast<int>(shape.op)};
+  const auto at = chosen_.find(key);
+  if (at != chosen_.end()) return at->second;
+  auto made = std::make_shared<Chosen>();
+  RONDE_TRY(made->choice, choose(shape, rules_, inputs_));
+  RONDE_TRY(made->plan, plan(shape.spec, *made->choice.algorithm, made->choice.channels));
+  made->algorithm_index = static_cast<int>(made->choice.algorithm - algorithms().data());
+  made->choice_hash = fnv1a_u64(made->choice.slice, fnv1a_u64(static_cast<uint64_t>(made->choice.channels),
+                                                             fnv1a_u64(made->choice.merged ? 1 : 0, fnv1a("choice"))));
+  if (chosen_.size() >= kKeptShapes) chosen_.clear();
+  chosen_[key] = made;
+  return std::shared_ptr<const Chosen>(made);
+}
+
+}  // namespace ronde
