@@ -18,7 +18,8 @@
 
 namespace ronde {
 
-/// A Bell of this process, in memory that every process which shares a communicator with it has mapped. Given back when destroyed.
+/// A Bell of this process, in memory that every process which shares a communicator with it has mapped. Given back when
+/// destroyed.
 class BellLease {
  public:
   BellLease() = default;
@@ -58,26 +59,27 @@ struct FabricRequest {
 
 class Fabric {
  public:
-  /// Collective over the bootstrap's ranks. Maps every peer that can be reached; a peer that no transport reaches is an error naming both
-  /// ranks, each transport and why it refused.
+  /// Collective over the bootstrap's ranks. Maps every peer that can be reached; a peer that no transport reaches is an error
+  /// naming both ranks, each transport and why it refused.
   static Result<std::unique_ptr<Fabric>> make(FabricRequest request);
   virtual ~Fabric() = default;
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// Slots of every FIFO of the communicator, and bytes of each: functions of the configuration, size() and the links alone, equal on all ranks.
+  /// Slots of every FIFO of the communicator, and bytes of each: functions of the configuration, size() and the links alone,
+  /// equal on all ranks.
   virtual uint32_t slots() const = 0;
   virtual uint32_t slot_capacity() const = 0;
 
-  /// Shared memory of `rank` (this one included): control_bytes(size()) bytes, zero at the start. Valid as long as the Fabric, whatever
-  /// happens to the peer.
+  /// Shared memory of `rank` (this one included): control_bytes(size()) bytes, zero at the start. Valid as long as the Fabric,
+  /// whatever happens to the peer.
   virtual ControlBlock& control(int rank) = 0;
   /// Rings the Bell that `rank` has published in its control block.
   virtual void ring(int rank) = 0;
 
-  /// Writer's end to `peer` (may be this rank). Made on first use, by this rank alone: its pages are committed here, so that it is an error and
-  /// never a SIGBUS when memory is short. Slots and capacity come from the configuration, less for many ranks (an idle connection takes at most
-  /// 256 KiB). Thread-safe for different (peer, link).
+  /// Writer's end to `peer` (may be this rank). Made on first use, by this rank alone: its pages are committed here, so that it
+  /// is an error and never a SIGBUS when memory is short. Slots and capacity come from the configuration, less for many ranks (an
+  /// idle connection takes at most 256 KiB). Thread-safe for different (peer, link).
   virtual Result<FifoView> writer(int peer, int link) = 0;
   /// Reader's end from `peer`; a null view until the writer has made it. Cheap: one load. Thread-safe.
   virtual FifoView reader(int peer, int link) = 0;
@@ -89,8 +91,9 @@ class Fabric {
   /// Copies what `peer` has lent into `to`. Counts only if the peer was alive and the loan valid after the copy.
   virtual Result<> fetch(int peer, const Loan& loan, void* to, size_t bytes) = 0;
 
-  /// Revokes what this rank has lent, for good, and waits until no live reader is inside a chunk of it: at most 10 s for threads of this process,
-  /// whose reads in place must end before the memory goes, half a second for other processes, which discard what they read. After it the lent memory may be unmapped.
+  /// Revokes what this rank has lent, for good, and waits until no live reader is inside a chunk of it: at most 10 s for threads
+  /// of this process, whose reads in place must end before the memory goes, half a second for other processes, which discard what
+  /// they read. After it the lent memory may be unmapped.
   virtual void revoke_loans() noexcept = 0;
 
   /// False once the peer's process has ended.
@@ -108,8 +111,8 @@ class Fabric {
 
 /// Memory for ncclMemAlloc: zeroed, shareable (a memfd of its own), page aligned; huge pages advised. Freed by free_shareable.
 Result<void*> alloc_shareable(size_t bytes);
-/// invalid_argument for a pointer that alloc_shareable did not return or that was freed. Peers that still have it mapped keep their mapping
-/// until their last Fabric with this process ends.
+/// invalid_argument for a pointer that alloc_shareable did not return or that was freed. Peers that still have it mapped keep
+/// their mapping until their last Fabric with this process ends.
 Result<> free_shareable(void* data);
 /// The region of alloc_shareable that holds [data, data+bytes) entirely; false where there is none.
 bool is_shareable(const void* data, size_t bytes);

@@ -1,0 +1,30 @@
+// A Fabric's ear for the deaths of its peers, safe against the Fabric going away.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace ronde {
+
+class DeathWatch {
+ public:
+  using Callback = std::function<void(int rank, const std::string& how)>;
+  explicit DeathWatch(Callback callback) : callback_(std::move(callback)) {}
+
+  /// Runs the callback in the calling thread unless cancelled. No lock of ours is held meanwhile.
+  void tell(int rank, const std::string& how);
+  /// After it no callback begins, and none runs, unless it is the calling thread that runs it. Idempotent.
+  void cancel();
+
+ private:
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable changed_;
+  Callback callback_;
+  std::thread::id teller_;  // the thread that runs the callback
+  bool cancelled_ = false;
+};
+
+}  // namespace ronde
