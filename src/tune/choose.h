@@ -18,48 +18,68 @@ namespace ronde {
 /// What the choice depends on besides the call; equal on all ranks of a communicator (exchanged and hashed at init).
 struct TuneInputs {
   int ranks = 1;
-  int ranks_per_core = 1;       ///< ranks on the busiest host / its cores, rounded up
-  bool lends = true;            ///< every pair of ranks can lend
+  int ranks_per_core = 1;  ///< ranks on the busiest host / its cores, rounded up
+  bool lends = true;       ///< every pair of ranks can lend
   bool one_process = true;
   uint32_t slots = 4;
   uint32_t slot_capacity = 65536;
   size_t lend_threshold = 16384;
 };
 
+/// What NCCL_ALGO or NCCL_PROTO says about one collective.
+struct WordList {
+  bool given = false;  ///< false: everything is admitted
+  bool named =
+      false;  ///< the entry names the collective (or it is one of NCCL's five, to which an entry without a name is meant)
+  bool inverted = false;           ///< everything except `words`
+  std::vector<std::string> words;  ///< lower case
+  std::string text;                ///< as the user wrote it, for warnings
+  bool admits(std::string_view word) const;
+};
+
 /// NCCL_ALGO and NCCL_PROTO after parsing, with the settings that go with them.
 class TuneRules {
  public:
-  /// Parses the settings algo, proto, strict, deterministic, min_channels, max_channels, slice. An unknown word is invalid_usage naming the word, its
-  /// position and the words that would do.
+  /// Parses the settings algo, proto, strict, deterministic, min_channels, max_channels, slice. An unknown word is invalid_usage
+  /// naming the word, its position and the words that would do.
   static Result<TuneRules> parse(const Config& config);
   /// Whether `algorithm` may be chosen for `coll` by NCCL_ALGO (not: by determinism).
-  bool admits(Coll coll, std::string_view algorithm) const;
+  bool admits(Coll coll, std::string_view algorithm) const { return algo(coll).admits(algorithm); }
+  /// The same for NCCL_PROTO and a protocol's name.
+  bool admits_protocol(Coll coll, std::string_view protocol) const { return proto(coll).admits(protocol); }
+  const WordList& algo(Coll coll) const { return algo_[static_cast<size_t>(coll)]; }
+  const WordList& proto(Coll coll) const { return proto_[static_cast<size_t>(coll)]; }
+  /// The names under which the user set them (NCCL_ALGO or RONDE_ALGO, ...), for messages.
+  const std::string& algo_variable() const { return algo_variable_; }
+  const std::string& proto_variable() const { return proto_variable_; }
   bool strict() const { return strict_; }
   bool deterministic() const { return deterministic_; }
   int min_channels() const { return min_channels_; }
   int max_channels() const { return max_channels_; }
   size_t slice() const { return slice_; }
-  /// Everything that must be equal on all ranks, as text and for hashing.
+  /// Everything that must be equal on all ranks, as text and for hashing. Ways of writing the same rules (case, RONDE_ or NCCL_)
+  /// give one text.
   std::string text() const;
 
  private:
-  std::array<std::vector<std::string>, kColls> admitted_;  ///< by collective; empty: everything
-  std::array<bool, kColls> forced_{};
+  std::array<WordList, kColls> algo_;
+  std::array<WordList, kColls> proto_;
+  std::string algo_variable_;
+  std::string proto_variable_;
   bool strict_ = false;
   bool deterministic_ = false;
   int min_channels_ = 1;
   int max_channels_ = 16;
   size_t slice_ = 0;
-  std::string text_;
 };
 
 /// What will be done for one call.
 struct Choice {
   const Algorithm* algorithm = nullptr;
   int channels = 1;
-  size_t slice = 0;      ///< bytes of one slot's data, a multiple of 64 unless the whole block is smaller; at most the slot capacity
-  bool merged = false;   ///< adjacent blocks of a Move travel in one slot (they fit: see Move)
-  uint64_t nanos = 0;    ///< the model's estimate
+  size_t slice = 0;  ///< bytes of one slot's data, a multiple of 64 unless the whole block is smaller; at most the slot capacity
+  bool merged = false;  ///< adjacent blocks of a Move travel in one slot (they fit: see Move)
+  uint64_t nanos = 0;   ///< the model's estimate
   std::string_view protocol = "Simple";
   std::string reason;
 };
@@ -67,14 +87,15 @@ struct Choice {
 /// One call, as the choice sees it.
 struct CallShape {
   CollSpec spec;
-  size_t count = 0;   ///< as the API's argument: per rank for all_gather, reduce_scatter, all_to_all, gather, scatter
+  size_t count = 0;  ///< as the API's argument: per rank for all_gather, reduce_scatter, all_to_all, gather, scatter
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
 };
 
-/// Chooses by the cost model among what exists, what the rules admit and what the call needs: integer averages and RONDE_DETERMINISTIC need a canonical
-/// algorithm. A forced algorithm that does not exist for the collective or is not canonical where that is needed: the best other one with one
-/// warning (log_once), or invalid_usage naming both when strict. Deterministic: depends on its arguments alone.
+/// Chooses by the cost model among what exists, what the rules admit and what the call needs: integer averages and
+/// RONDE_DETERMINISTIC need a canonical algorithm. A forced algorithm that does not exist for the collective or is not canonical
+/// where that is needed: the best other one with one warning (log_once), or invalid_usage naming both when strict. Deterministic:
+/// depends on its arguments alone.
 Result<Choice> choose(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs);
 
 }  // namespace ronde
