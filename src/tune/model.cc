@@ -1,0 +1,243 @@
+#include "tune/model.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace ronde {
+namespace {
+
+/// Orders of magnitude measured on two cores of a current x86 server with ranks as threads and as processes; what matters is
+/// their ratio.
+struct Constants {
+  uint64_t hop_awake = 300;    ///< ns from a store to a peer that spins on a core of its own
+  uint64_t hop_asleep = 5000;  ///< ns to a peer that shares its core and sleeps: wake-up and switch
+  uint64_t hop_yield = 1500;   ///< ns to one that shares its core and yields, as all do in the midst of a call
+  uint64_t message = 100;      ///< ns to write or to read a slot, without its data
+  uint64_t fetch = 1000;       ///< ns of the system call that reads what another process has lent
+  uint64_t copy_ps = 100;      ///< ps a byte: 10 GB/s
+  uint64_t reduce_ps = 66;     ///< ps a byte of an arriving operand: 15 GB/s
+};
+constexpr Constants kCost;
+
+// Counts reach 2^63 bytes and 2^20 rank pairs: too much is as good as infinite, and must not wrap.
+uint64_t times(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+uint64_t plus(uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+uint64_t log2_ceil(uint64_t n) { return static_cast<uint64_t>(std::bit_width(n - 1)); }
+
+Work scaled(const Work& work, uint64_t by) {
+  return {work.reduced * by, work.copied * by,   work.staged * by,
+          work.written * by, work.messages * by, work.merged_messages * by};
+}
+
+/// All ranks do the same.
+Footprint even(uint64_t n, uint64_t blocks, uint64_t steps, Work each) {
+  each.merged_messages = each.messages;
+  return {.known = true, .blocks = blocks, .depth = steps, .turns = steps, .busiest = each, .total = scaled(each, n)};
+}
+
+Footprint chain(const CollSpec& spec, uint64_t n) {
+  const uint64_t m = n - 1;
+  const uint64_t both = n > 2 ? 2 : 1;  // of two ranks, none receives and sends
+  Footprint it{.known = true, .depth = m, .turns = 1, .pipelined = true};
+  if (spec.coll == Coll::broadcast) {
+    it.busiest = {.copied = 1, .staged = 1, .messages = both, .merged_messages = both};
+    it.total = {.copied = m, .staged = m, .messages = 2 * m, .merged_messages = 2 * m};
+  } else {
+    it.busiest = {.reduced = 1, .staged = 1, .messages = both, .merged_messages = both};
+    it.total = {.reduced = m, .staged = 1, .messages = 2 * m, .merged_messages = 2 * m};
+  }
+  return it;
+}
+
+Footprint ring(const CollSpec& spec, uint64_t n) {
+  const uint64_t m = n - 1;
+  if (has_root(spec.coll)) return chain(spec, n);
+  if (spec.coll == Coll::all_gather) return even(n, n, m, {.copied = m, .staged = m, .messages = 2 * m});
+  if (spec.coll == Coll::reduce_scatter) return even(n, n, m, {.reduced = m, .staged = 1, .messages = 2 * m});
+  return even(n, n, 2 * m, {.reduced = m, .copied = m, .staged = n, .messages = 4 * m});
+}
+
+/// Two trees, a block each. A rank that is inner in one is a leaf in the other.
+Footprint tree(const CollSpec& spec, uint64_t n) {
+  const uint64_t m = n - 1;
+  Footprint it{.known = true, .blocks = 2, .turns = 1, .pipelined = true};
+  if (spec.coll == Coll::all_reduce) {
+    it.depth = 2 * log2_ceil(n);
+    it.turns = 2;
+    it.busiest = {.reduced = 2, .copied = 2, .staged = 4, .messages = 8};
+    const uint64_t leaves = (n + 1) / 2;  // the top of a tree hands to itself, once each
+    it.total = {.reduced = 2 * m, .copied = 2 * n, .staged = 2 * (m + 1 + leaves), .messages = 8 * m + 4};
+  } else if (spec.coll == Coll::broadcast) {
+    it.depth = 1 + log2_ceil(n);
+    it.busiest = {.copied = 2, .staged = 2, .messages = 4};
+    it.total = {.copied = 2 * m, .staged = 2 * m, .messages = 4 * m};
+  } else {
+    it.depth = 1 + log2_ceil(n);
+    it.busiest = {.reduced = 2, .staged = 2, .messages = 4};
+    it.total = {.reduced = 2 * m, .staged = 2 * ((m + 1) / 2), .messages = 4 * m};
+  }
+  it.busiest.merged_messages = it.busiest.messages;
+  it.total.merged_messages = it.total.messages;
+  return it;
+}
+
+Footprint direct(const CollSpec& spec, uint64_t n) {
+  const uint64_t m = n - 1;
+  const uint64_t blocks = spec.coll == Coll::broadcast || spec.coll == Coll::reduce ? 1 : n;
+  if (spec.coll == Coll::all_reduce) return even(n, n, 2, {.reduced = m, .copied = m, .staged = 2 * m, .messages = 4 * m});
+  if (spec.coll == Coll::reduce_scatter) return even(n, n, 1, {.reduced = m, .staged = m, .messages = 2 * m});
+  if (!has_root(spec.coll)) return even(n, n, 1, {.copied = m, .staged = m, .messages = 2 * m});
+  Footprint it{.known = true, .blocks = blocks, .depth = 1, .turns = 1, .pipelined = true};
+  it.total = {.staged = m, .messages = 2 * m, .merged_messages = 2 * m};
+  it.busiest = {.messages = m, .merged_messages = m};
+  if (spec.coll == Coll::reduce) {
+    it.total.reduced = it.busiest.reduced = m;
+    it.busiest.staged = 1;
+  } else {
+    const bool inward = spec.coll == Coll::gather;
+    it.total.copied = m;
+    it.busiest.copied = inward ? m : 1;
+    it.busiest.staged = inward ? 1 : m;
+  }
+  return it;
+}
+
+Footprint oneshot(const CollSpec&, uint64_t n) {
+  return even(n, 1, 1, {.reduced = n - 1, .written = n - 1, .messages = 2 * (n - 1)});
+}
+
+/// Ranks beyond the power of two fold into a neighbour first, which sends them the result last.
+Footprint hd_all_reduce(uint64_t n) {
+  const uint64_t p2 = std::bit_floor(n);
+  const uint64_t extra = n - p2;
+  const uint64_t steps = log2_ceil(p2);
+  const uint64_t handed = 2 * steps - 1;  // blocks that one lane hands to the other
+  Footprint it{.known = true, .blocks = p2, .widest = extra > 0 ? p2 : p2 / 2};
+  it.depth = it.turns = 2 * steps + (extra > 0 ? 2 : 0);
+  it.busiest = {.reduced = p2 - 1,
+                .copied = p2 - 1 + handed,
+                .staged = 2 * (p2 - 1) + handed,
+                .messages = 4 * (p2 - 1) + 2 * handed,
+                .merged_messages = 4 * steps + 2 * handed};
+  it.total = scaled(it.busiest, p2);
+  if (extra == 0) return it;
+  it.total.reduced += extra * p2;
+  it.total.copied += extra * (p2 + 2);
+  it.total.staged += extra * (2 * p2 + 2);
+  it.total.messages += extra * (4 * p2 + 4);
+  it.total.merged_messages += extra * 8;
+  it.busiest.reduced += p2;
+  it.busiest.copied = std::max(it.busiest.copied + 2, p2);
+  it.busiest.staged += p2 + 2;
+  it.busiest.messages += 2 * p2 + 4;
+  it.busiest.merged_messages += 6;
+  return it;
+}
+
+Footprint hd_all_gather(uint64_t n) {
+  const uint64_t top = std::bit_ceil(n) / 2;
+  const uint64_t steps = log2_ceil(n);
+  const uint64_t handed = steps - 1;
+  Footprint it = even(n, n, steps, {.copied = n - 1 + handed, .staged = n - 1 + handed, .messages = 2 * (n - 1) + 2 * handed});
+  it.widest = std::max(n - top, top / 2);
+  it.busiest.merged_messages = std::min(it.busiest.messages, 4 * steps + 2 * handed);  // a range that wraps is two
+  it.total.merged_messages = it.busiest.merged_messages * n;
+  return it;
+}
+
+/// As all_gather backwards, where a range is also cut between blocks that have been added to and those that have not.
+Footprint hd_reduce_scatter(uint64_t n) {
+  const uint64_t steps = log2_ceil(n);
+  uint64_t have = 0;
+  uint64_t handed = 0;
+  uint64_t widest = 1;
+  for (uint64_t d = std::bit_ceil(n) / 2; d > 0; d /= 2) {
+    const uint64_t count = std::min(d, n - d);
+    if (d < have) ++handed;
+    const uint64_t low = have > d ? std::min(have - d, count) : 0;
+    const uint64_t high = std::clamp(have, low, count);
+    widest = std::max({widest, low, high - low, count - high});
+    have = std::max(have, count);
+  }
+  Footprint it =
+      even(n, n, steps, {.reduced = n - 1, .copied = handed, .staged = n - 1 + handed, .messages = 2 * (n - 1) + 2 * handed});
+  it.widest = widest;
+  it.busiest.merged_messages = std::min(it.busiest.messages, 6 * steps + 2 * handed);
+  it.total.merged_messages = it.busiest.merged_messages * n;
+  return it;
+}
+
+Footprint hd(const CollSpec& spec, uint64_t n) {
+  if (spec.coll == Coll::all_gather) return hd_all_gather(n);
+  if (spec.coll == Coll::reduce_scatter) return hd_reduce_scatter(n);
+  return hd_all_reduce(n);
+}
+
+struct Row {
+  std::string_view algorithm;
+  Footprint (*footprint)(const CollSpec&, uint64_t ranks);
+};
+constexpr Row kRows[] = {{"ring", ring}, {"tree", tree}, {"direct", direct}, {"oneshot", oneshot}, {"hd", hd}, {"chain", chain}};
+
+/// Nanoseconds that one core needs for `work` on blocks of run.block bytes.
+uint64_t work_nanos(const Work& work, const Execution& run, uint64_t slices, const TuneInputs& inputs, uint64_t widest) {
+  const uint64_t block = run.block;
+  const uint64_t in_slot = times(std::min<uint64_t>(block, run.slice), run.merged ? widest : 1);
+  const bool lent = inputs.lends && block > 0 && in_slot >= inputs.lend_threshold;
+  const uint64_t copies = work.copied + work.written + (lent ? 0 : work.staged);
+  const uint64_t ps = plus(times(times(work.reduced, block), kCost.reduce_ps), times(times(copies, block), kCost.copy_ps));
+  const uint64_t messages = times(run.merged ? work.merged_messages : work.messages, slices);
+  const uint64_t fetches = lent && !inputs.one_process ? times(messages / 2, kCost.fetch) : 0;
+  return plus(plus(ps / 1000, times(messages, kCost.message)), fetches);
+}
+
+}  // namespace
+
+Footprint footprint(std::string_view algorithm, const CollSpec& spec) {
+  for (const Row& row : kRows) {
+    if (row.algorithm != algorithm) continue;
+    return spec.ranks > 1 ? row.footprint(spec, static_cast<uint64_t>(spec.ranks)) : Footprint{.known = true};
+  }
+  return {};
+}
+
+// time = waiting + work
+//   waiting  hops of the longest path, or the switches of one core if its ranks have to take turns and those are more; again for
+//   each slice,
+//            when all are awake, except that a pipeline then pays only for the slots that run empty
+//   work     the busiest rank's, or all ranks' work divided by the cores if that is more; a pipeline must be filled first
+uint64_t nanos_of(const Footprint& footprint, int ranks, const Execution& run, const TuneInputs& inputs) {
+  if (!footprint.known) return UINT64_MAX;
+  const uint64_t n = static_cast<uint64_t>(ranks);
+  const uint64_t shared = static_cast<uint64_t>(std::max(1, inputs.ranks_per_core));
+  const uint64_t cores = ceil_div(n, shared);
+  const uint64_t first = shared == 1 ? kCost.hop_awake : kCost.hop_asleep;
+  const uint64_t later = shared == 1 ? kCost.hop_awake : kCost.hop_yield;
+  const uint64_t slices = std::max<uint64_t>(1, ceil_div(run.block, run.slice));
+  const uint64_t hops = std::max(footprint.depth, footprint.turns * shared);
+  const uint64_t busiest = work_nanos(footprint.busiest, run, slices, inputs, footprint.widest);
+  const uint64_t total = work_nanos(footprint.total, run, slices, inputs, footprint.widest);
+  uint64_t again = times(hops * later, slices - 1);
+  uint64_t fill = 0;
+  if (footprint.pipelined) {
+    again = times(slices - 1, footprint.turns * shared * later) / std::max(1u, inputs.slots);
+    fill = times(busiest / slices, footprint.depth - std::min<uint64_t>(1, footprint.depth));
+  }
+  const uint64_t work = std::max(plus(busiest, fill), total / cores);
+  return times(plus(plus(hops * first, again), work), static_cast<uint64_t>(run.channels));
+}
+
+size_t largest_block(Coll coll, size_t bytes, int channels, uint64_t blocks) {
+  const bool whole = coll == Coll::all_reduce || coll == Coll::broadcast || coll == Coll::reduce;
+  const size_t lines = ceil_div(ceil_div(bytes, 64), static_cast<uint64_t>(channels));
+  return std::min<size_t>(ceil_div(lines, whole ? blocks : 1), SIZE_MAX / 64) * 64;
+}
+
+}  // namespace ronde
