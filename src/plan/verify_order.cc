@@ -23,8 +23,8 @@ struct Pair {
 
 class Accesses {
  public:
-  Accesses(const Net& net, const Trace& trace, const Cells& cells, Faults& faults)
-      : net_(net), trace_(trace), cells_(cells), faults_(faults), history_(cells.count()) {}
+  Accesses(const Net& net, const Trace& trace, const Cells& cells)
+      : net_(net), trace_(trace), cells_(cells), history_(cells.count()) {}
 
   std::vector<Pair> collect() {
     for (uint32_t id = 0; id < trace_.events.size(); ++id) {
@@ -64,7 +64,7 @@ class Accesses {
     if (m.flags & kMoveNoLend) return;
     const auto lent = [&](size_t cell) {
       const uint32_t last = history_[cell].last_write;
-      if (last != kNever && last > sender) return clash(last, id, sender, cell);
+      if (last != kNever && last > sender) return pairs_.push_back({id, last, sender, cell});  // too late: never in order
       read(id, cell, sender);
     };
     each_cell(event, m.dst, m.dst_block, lent);
@@ -92,15 +92,9 @@ class Accesses {
     pairs_.push_back({before, id, lender, cell});
   }
 
-  void clash(uint32_t writer, uint32_t reader, uint32_t lender, size_t cell) {
-    faults_.add(fmt::format("{} overwrites {} while it is lent by {} to {}", place(net_, trace_.events[writer]),
-                            cells_.name(cell), place(net_, trace_.events[lender]), place(net_, trace_.events[reader])));
-  }
-
   const Net& net_;
   const Trace& trace_;
   const Cells& cells_;
-  Faults& faults_;
   std::vector<History> history_;
   std::vector<Read> reads_;
   std::vector<Pair> pairs_;
@@ -157,12 +151,12 @@ std::string words(const Net& net, const Trace& trace, const Cells& cells, const 
 }  // namespace
 
 void check_order(const Net& net, const Trace& trace, const Cells& cells, Faults& faults) {
-  const std::vector<Pair> pairs = Accesses(net, trace, cells, faults).collect();
+  const std::vector<Pair> pairs = Accesses(net, trace, cells).collect();
   std::vector<uint32_t> lanes;
   for (const Pair& pair : pairs) lanes.push_back(trace.events[pair.before].lane);
   std::sort(lanes.begin(), lanes.end());
   lanes.erase(std::unique(lanes.begin(), lanes.end()), lanes.end());
-  constexpr size_t kMostClocks = size_t{1} << 23;  // entries in memory at once
+  constexpr size_t kMostClocks = size_t{1} << 20;  // entries in memory at once
   const size_t batch = std::max<size_t>(Clocks::kGroup, kMostClocks / std::max<size_t>(1, trace.events.size()));
   for (size_t first = 0; first < lanes.size(); first += batch) {
     Clocks clocks(net, trace, std::span(lanes).subspan(first, std::min(batch, lanes.size() - first)));
