@@ -31,9 +31,9 @@ std::vector<Peer> Builder::others() const {
 
 void Builder::add(size_t lane, const Draft& draft) {
   Move move;
-  move.in_first = intern(draft.in);
+  move.in_first = intern_peers(program_.peers, draft.in);
   move.in_count = static_cast<uint16_t>(draft.in.size());
-  move.out_first = intern(draft.out);
+  move.out_first = intern_peers(program_.peers, draft.out);
   move.out_count = static_cast<uint16_t>(draft.out.size());
   move.src = draft.src.buf;
   move.src_block = draft.src.index;
@@ -49,7 +49,19 @@ void Builder::add(size_t lane, const Draft& draft) {
   program_.lanes[lane].push_back(move);
 }
 
-uint32_t Builder::intern(std::span<const Peer> list) { return intern_peers(program_.peers, list); }
+Program Builder::take() {
+  if (program_.lanes.size() > 1) {
+    const std::vector<Peer> added = std::move(program_.peers);
+    program_.peers.clear();
+    for (auto& lane : program_.lanes) {
+      for (Move& move : lane) {
+        move.in_first = intern_peers(program_.peers, std::span(added).subspan(move.in_first, move.in_count));
+        move.out_first = intern_peers(program_.peers, std::span(added).subspan(move.out_first, move.out_count));
+      }
+    }
+  }
+  return std::move(program_);
+}
 
 uint32_t intern_peers(std::vector<Peer>& table, std::span<const Peer> list) {
   if (list.empty()) return 0;

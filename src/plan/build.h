@@ -46,11 +46,10 @@ class Builder {
   std::vector<Peer> others() const;
 
   void add(size_t lane, const Draft& draft);
-  Program take() { return std::move(program_); }
+  /// The Program, its table of peers in the order of lanes and Moves whatever the order in which they were added.
+  Program take();
 
  private:
-  uint32_t intern(std::span<const Peer> list);
-
   const CollSpec& spec_;
   const Channel& channel_;
   Program program_;

@@ -1,0 +1,78 @@
+// Programs as text, for a few small worlds: a change of an algorithm shows as a difference of a file.
+// `test_golden "[.rewrite]"` writes them anew; run from the root of the source.
+#include <fmt/format.h>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "plan/algorithm.h"
+#include "plan/text.h"
+#include "support/catch.h"
+
+using namespace ronde;
+
+namespace {
+
+const std::filesystem::path kFolder = "tests/golden/programs";
+
+struct Golden {
+  std::string name;
+  std::string text;
+};
+
+/// The ring of n ranks that is used here: 0, then the rest backwards, so that rank and position differ.
+Channel channel(int n) {
+  Channel it;
+  for (int i = 0; i < n; ++i) it.ring.push_back((n - i) % n);
+  return it;
+}
+
+std::vector<Golden> all() {
+  std::vector<Golden> list;
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int c = 0; c < static_cast<int>(Coll::send); ++c) {
+      for (int n : {3, 4}) {
+        const Coll coll = static_cast<Coll>(c);
+        Schedule schedule{{coll, n, has_root(coll) ? 1 : 0}, {}};
+        if (!algorithm.supports(schedule.spec)) continue;
+        for (int rank = 0; rank < n; ++rank) {
+          Result<Program> program = algorithm.build(schedule.spec, channel(n), rank);
+          REQUIRE(program.ok());
+          schedule.world.push_back(std::move(program).value());
+        }
+        list.push_back({fmt::format("{}_{}_{}.txt", algorithm.name, name_of(coll), n), to_text(schedule)});
+      }
+    }
+  }
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("golden: each algorithm builds the Programs on file", "[plan]") {
+  std::set<std::string> names;
+  for (const Golden& golden : all()) {
+    INFO(golden.name);
+    std::ifstream in(kFolder / golden.name);
+    REQUIRE(in.good());
+    std::ostringstream text;
+    text << in.rdbuf();
+    REQUIRE(text.str() == golden.text);
+    names.insert(golden.name);
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
+    INFO(entry.path() << " belongs to no algorithm");
+    REQUIRE(names.count(entry.path().filename().string()) == 1);
+  }
+}
+
+TEST_CASE("golden: write the Programs' files anew", "[.rewrite]") {
+  std::filesystem::remove_all(kFolder);
+  std::filesystem::create_directories(kFolder);
+  for (const Golden& golden : all()) {
+    std::ofstream out(kFolder / golden.name);
+    out << golden.text;
+    REQUIRE(out.good());
+  }
+}
