@@ -4,6 +4,7 @@
 
 #include "base/fd.h"
 #include "transport/arena.h"
+#include "transport/shm/hub.h"
 
 namespace ronde {
 
@@ -13,7 +14,7 @@ Result<Id> random_id() {
   return id;
 }
 
-Process::Process(const Id& id) : id_(id) {}
+Process::Process(const Id& id) : id_(id), hub_(std::make_unique<shm::Hub>(*this)) {}
 Process::~Process() = default;
 
 Result<std::shared_ptr<Process>> Process::current() {

@@ -12,12 +12,15 @@
 namespace ronde {
 
 class Arena;
+namespace shm {
+class Hub;
+}
 
 /// 128 random bits: the name of a process or an arena, or a secret.
 using Id = std::array<uint64_t, 2>;
 Result<Id> random_id();
 
-class Process {
+class Process : public std::enable_shared_from_this<Process> {
  public:
   /// The calling process. Never destroyed.
   static Result<std::shared_ptr<Process>> current();
@@ -30,12 +33,15 @@ class Process {
   void publish(const Id& name, const std::shared_ptr<Arena>& arena);
   /// nullptr where there is none (any more).
   std::shared_ptr<Arena> find(const Id& name);
+  /// The links of this process to others.
+  shm::Hub& hub() { return *hub_; }
 
  private:
   explicit Process(const Id& id);
   Id id_;
   std::mutex mutex_;  // guards arenas_
   std::map<Id, std::weak_ptr<Arena>> arenas_;
+  std::unique_ptr<shm::Hub> hub_;
 };
 
 }  // namespace ronde

@@ -2,12 +2,13 @@
 #include <array>
 
 #include "transport/inproc/inproc.h"
+#include "transport/shm/shm.h"
 #include "transport/transport.h"
 
 namespace ronde {
 
 std::span<const Transport* const> transports() {
-  static const std::array<const Transport*, 2> all = {&inproc::self_transport(), &inproc::transport()};
+  static const std::array<const Transport*, 3> all = {&inproc::self_transport(), &inproc::transport(), &shm::transport()};
   return all;
 }
 

@@ -18,7 +18,7 @@ struct Variant {
   const char* name;
   bool pretend;
 };
-const Variant kVariants[] = {{"inproc", false}};
+const Variant kVariants[] = {{"inproc", false}, {"shm", true}};
 
 // Sends `count` numbered slots from a to b, and checks each.
 void pass_slots(Fabric& a, Fabric& b, int link, uint64_t count) {
