@@ -22,13 +22,16 @@ struct UniqueId {
   bool operator==(const UniqueId&) const = default;
 };
 
-/// Makes an id that serves one communicator: a secret, this process's in-process and unix-socket names, and the best-ranked TCP addresses of
-/// listeners that this process keeps open until the communicator is made (or the process ends). With RONDE_COMM_ID set the id only
-/// carries that address and rank 0 of the init hosts the root.
+/// Makes an id that serves one communicator: a secret, this process's number (which names its abstract unix socket), and the
+/// best-ranked TCP addresses of a listener that this process keeps open until the communicator is made (or the process ends).
+/// With RONDE_COMM_ID set the id only carries that address, the same wherever it is made, and rank 0 of the init hosts the root;
+/// it has no secret then.
 Result<UniqueId> make_unique_id(const Config& config);
 
 /// Channel between all ranks of one communicator. One user at a time. All calls are collective in the sense of their names, take
-/// O(log n) rounds, obey the deadline and the abort word given at creation, and on failure name the ranks that are missing or dead.
+/// O(log n) rounds, obey the abort word given at creation and the time limit (RONDE_INIT_TIMEOUT for each call, or set_deadline),
+/// and on failure name the ranks that are missing or dead. A collective that fails on one rank fails on all, and the bootstrap is
+/// of no more use, except to shrink. After fork() the child gets invalid_usage.
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
@@ -38,19 +41,22 @@ class Bootstrap {
   virtual std::array<uint64_t, 2> token() const = 0;
   /// `all` is size() equal parts; this rank's part is filled in by the caller, the others on return.
   virtual Result<> all_gather(std::span<std::byte> all) = 0;
-  /// Point to point, in order per pair and tag. recv wants exactly as many bytes as were sent. send does not wait for recv up to 64 KiB.
+  /// Point to point, in order per pair and tag, also to oneself. recv wants exactly as many bytes as were sent. send does not
+  /// wait for recv.
   virtual Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) = 0;
   virtual Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) = 0;
-  /// A bootstrap of the ranks with the same color (>= 0), ordered by key, then by rank; nullptr for color < 0. Collective over all ranks;
-  /// uses the existing connections' addresses, no new unique id.
+  /// A bootstrap of the ranks with the same color (>= 0), ordered by key, then by rank; nullptr for color < 0. Collective over
+  /// all ranks; uses what is known of all ranks, no new unique id.
   virtual Result<std::unique_ptr<Bootstrap>> split(int color, int key) = 0;
-  /// A bootstrap of the listed ranks (ascending, caller among them), made by those alone: the others may be dead. Their order is kept.
+  /// A bootstrap of the listed ranks (ascending, caller among them), made by those alone: the others may be dead. Their order is
+  /// kept. Works after this bootstrap has failed; where its abort word is raised, set_abort another first.
   virtual Result<std::unique_ptr<Bootstrap>> shrink(std::span<const int> survivors) = 0;
-  /// Extends or sets the time limit of the calls that follow.
+  /// The point in time that ends the calls that follow, instead of RONDE_INIT_TIMEOUT for each.
   virtual void set_deadline(Deadline deadline) = 0;
-  /// Replaces the abort word that the calls of this object obey: a child of split or shrink begins with its parent's, which may go earlier.
+  /// Replaces the abort word that the calls of this object obey: a child of split or shrink begins with its parent's, which may
+  /// go earlier.
   virtual void set_abort(const AbortWord* abort) = 0;
-  /// "unix socket", "in process" or "TCP over eth0", for the log.
+  /// "in process", "unix socket", "TCP over eth0", or several of them, for the log.
   virtual std::string describe() const = 0;
 
   Result<> barrier();
@@ -63,8 +69,9 @@ struct JoinRequest {
   std::vector<UniqueId> ids;  ///< one, or several of ncclCommInitRankScalable
 };
 
-/// Joins: returns when all `ranks` have come. Errors, on every rank that has come: two claimants of one rank, ranks that disagree about the number
-/// of ranks or ids (invalid_usage), another library version or protocol (invalid_usage), not all came in time (remote_error; names the missing).
+/// Joins: returns when all `ranks` have come. Errors, on every rank that has come: two claimants of one rank, ranks that disagree
+/// about the number of ranks or ids (invalid_usage), another library version or protocol (invalid_usage), not all came in time
+/// (remote_error; names the missing).
 Result<std::unique_ptr<Bootstrap>> join(const JoinRequest& request, std::shared_ptr<const Config> config, const AbortWord* abort);
 
 }  // namespace ronde
