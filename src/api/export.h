@@ -6,7 +6,7 @@
 /// p<name>. Code of the library calls p<name> and is thereby never interposed.
 #define RONDE_API(type, name, parameters)                                                         \
   extern "C" __attribute__((visibility("default"))) type p##name parameters;                      \
-  extern "C" __attribute__((visibility("default"), weak, nothrow, alias("p" #name))) type name parameters; \
+  extern "C" __attribute__((visibility("default"), weak, alias("p" #name))) type name parameters; \
   type p##name parameters
 
 /// Begins the definition of an exported function that has no twin: those of ronde.h.
