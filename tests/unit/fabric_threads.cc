@@ -1,10 +1,16 @@
 // The Fabric between threads of one process, and what every Fabric promises whatever transport stands behind it.
+#include <dirent.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <thread>
 
 #include "base/fd.h"
+#include "base/thread.h"
 #include "support/catch.h"
 #include "support/fabric_world.h"
 #include "transport/arena.h"
@@ -19,6 +25,40 @@ struct Variant {
   bool pretend;
 };
 const Variant kVariants[] = {{"inproc", false}, {"shm", true}};
+
+long resident_bytes() {
+  long pages = 0, resident = 0;
+  FILE* file = fopen("/proc/self/statm", "re");
+  REQUIRE(fscanf(file, "%ld %ld", &pages, &resident) == 2);
+  fclose(file);
+  return resident * static_cast<long>(page_size());
+}
+
+int open_descriptors() {
+  int count = 0;
+  DIR* dir = opendir("/proc/self/fd");
+  while (readdir(dir) != nullptr) ++count;
+  closedir(dir);
+  return count - 3;
+}
+
+// Names, without the leading zero, of the abstract sockets on which this process listens for peers.
+std::vector<std::string> own_sockets() {
+  std::vector<std::string> names;
+  DIR* dir = opendir("/proc/self/fd");
+  while (const dirent* entry = readdir(dir)) {
+    sockaddr_un address{};
+    socklen_t size = sizeof address;
+    int listening = 0;
+    socklen_t length = sizeof listening;
+    const int fd = atoi(entry->d_name);
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &length) != 0 || listening == 0) continue;
+    if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0 || address.sun_family != AF_UNIX) continue;
+    names.emplace_back(address.sun_path + 1, size - offsetof(sockaddr_un, sun_path) - 1);
+  }
+  closedir(dir);
+  return names;
+}
 
 // Sends `count` numbered slots from a to b, and checks each.
 void pass_slots(Fabric& a, Fabric& b, int link, uint64_t count) {
@@ -155,6 +195,64 @@ TEST_CASE("an idle connection takes at most 256 KiB, and 64 ranks stay far under
   // What a user sets is taken at its word as long as the room allows.
   REQUIRE(arena_shape(*config_of({{"RONDE_BUFFSIZE", "65536"}, {"RONDE_SLOTS", "2"}}), 2, 1).slot_capacity == 32768);
   REQUIRE(arena_shape(*config_of({{"RONDE_BUFFSIZE", "2097152"}, {"RONDE_SLOTS", "2"}}), 2, 1).slot_capacity == 1048576);
+}
+
+TEST_CASE("64 ranks that all talk to all take well under 1 GiB, and next to nothing before they talk", "[fabric]") {
+  const int ranks = 64;
+  const long before = resident_bytes();
+  FabricWorld world = make_fabrics({.ranks = ranks, .links = 2, .settings = {}});
+  REQUIRE(world.error() == "");
+  REQUIRE(resident_bytes() - before < 32 << 20);
+  for (int a = 0; a < ranks; ++a) {
+    for (int b = 0; b < ranks; ++b) REQUIRE(world[a].writer(b, (a + b) % 2));
+  }
+  REQUIRE(resident_bytes() - before < 400 << 20);
+}
+
+TEST_CASE("a process has one descriptor for each peer process, and leaves none behind", "[fabric]") {
+  const int fds = open_descriptors(), threads = process_threads();
+  for (int round = 0; round < 2; ++round) {
+    FabricWorld world = make_fabrics({.ranks = 16, .pretend_processes = true, .settings = {}});
+    REQUIRE(world.error() == "");
+    // A socket's two ends for each pair, and listener, epoll and event descriptor for each rank; no arena is still open.
+    REQUIRE(open_descriptors() - fds <= 16 * 15 + 3 * 16 + 1);
+  }
+  REQUIRE(open_descriptors() == fds);
+  REQUIRE(process_threads() == threads);
+}
+
+TEST_CASE("200 communicators of threads leave neither descriptors nor threads", "[fabric]") {
+  const int fds = open_descriptors(), threads = process_threads();
+  for (int round = 0; round < 200; ++round) {
+    FabricWorld world = make_fabrics({.ranks = 4, .pretend_processes = round % 4 == 0, .settings = {{"RONDE_BUFFSIZE", "4096"}}});
+    REQUIRE(world.error() == "");
+    REQUIRE(world[3].writer(0, 0));
+  }
+  REQUIRE(open_descriptors() == fds);
+  REQUIRE(process_threads() == threads);
+}
+
+TEST_CASE("a stranger at the socket gets nowhere and disturbs nobody", "[fabric]") {
+  FabricWorld world = make_fabrics({.ranks = 2, .pretend_processes = true, .settings = {}});
+  REQUIRE(world.error() == "");
+  const std::vector<std::string> names = own_sockets();
+  REQUIRE(names.size() == 2);
+  for (const std::string& name : names) {
+    for (int i = 0; i < 100; ++i) {  // more than may wait to be heard
+      UniqueFd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      std::memcpy(address.sun_path + 1, name.data(), name.size());
+      const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+      REQUIRE(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), size) == 0);
+      const std::vector<char> garbage(i % 2 == 0 ? 56 : 7);  // once of the right size: a hello without the secret
+      REQUIRE(send(fd.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL) > 0);
+      char answer = 0;
+      REQUIRE(recv(fd.get(), &answer, 1, 0) <= 0);  // closed
+    }
+  }
+  pass_slots(world[0], world[1], 0, 10);
+  REQUIRE(world[0].alive(1));
 }
 
 TEST_CASE("ranks whose settings give other slots are told so", "[fabric]") {

@@ -228,15 +228,17 @@ bool Hub::after_events() {
 
 void Hub::tell_deaths() {
   std::vector<std::shared_ptr<Watcher>> deaths;
+  bool ended = false;
   {
     const Lock lock(mutex_);
     for (const auto& watcher : watchers_) {
       if (watcher->told || !watcher->link->ended.load(std::memory_order_relaxed)) continue;
       watcher->told = true;
+      ended = true;
       if (!watcher->arena->closed()) deaths.push_back(watcher);
     }
   }
-  if (deaths.empty()) return;
+  if (!ended) return;
   for (const auto& death : deaths) {
     std::string& how = death->link->ending;  // only this thread touches it
     if (how.empty()) how = how_it_ended(death->link->pid);
