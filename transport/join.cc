@@ -167,7 +167,7 @@ Result<Joined> join_peers(const FabricRequest& request) {
   RONDE_TRY(const auto addresses, gather(bootstrap, address.value()));
   RONDE_TRY(agree(bootstrap, connect_all(joined, addresses, patience)));
   RONDE_TRY(agree(bootstrap, map_all(joined, addresses, patience)));
-  joined.arena->close_descriptor();  // all who need it have mapped it
+  joined.process->seal(*joined.arena);
   for (JoinedPeer& peer : joined.peers) peer.end->start();
   return joined;
 }

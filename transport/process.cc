@@ -38,6 +38,8 @@ void Process::publish(const Id& name, const std::shared_ptr<Arena>& arena) {
   arenas_[name] = arena;
 }
 
+void Process::seal(Arena& arena) { hub_->seal(arena); }
+
 std::shared_ptr<Arena> Process::find(const Id& name) {
   const std::lock_guard lock(mutex_);
   const auto found = arenas_.find(name);

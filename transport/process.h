@@ -33,6 +33,8 @@ class Process : public std::enable_shared_from_this<Process> {
   void publish(const Id& name, const std::shared_ptr<Arena>& arena);
   /// nullptr where there is none (any more).
   std::shared_ptr<Arena> find(const Id& name);
+  /// All peers have mapped `arena`: its descriptor is closed.
+  void seal(Arena& arena);
   /// The links of this process to others.
   shm::Hub& hub() { return *hub_; }
 

@@ -235,6 +235,11 @@ Result<std::shared_ptr<Arena>> Hub::map_arena(Link& link, const Id& name, const 
   return std::shared_ptr<Arena>(wanted, wanted->arena.get());
 }
 
+void Hub::seal(Arena& arena) {
+  const Lock lock(mutex_);
+  arena.close_descriptor();
+}
+
 Result<> Hub::prove(Link& link, const Patience& patience) {
   Lock lock(mutex_);
   if (link.proof.load(std::memory_order_relaxed) == Proof::unknown) {

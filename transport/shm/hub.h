@@ -53,6 +53,8 @@ class Hub {
   Result<> await_caller(Link& link, const Patience& patience);
   Result<Bell*> map_bells(Link& link, const Patience& patience);
   Result<std::shared_ptr<Arena>> map_arena(Link& link, const Id& name, const ArenaShape& shape, const Patience& patience);
+  /// Closes the descriptor of `arena`, which the monitor has sent to peers.
+  void seal(Arena& arena);
   /// Finds out whether the peer can read this process's memory.
   Result<> prove(Link& link, const Patience& patience);
 
