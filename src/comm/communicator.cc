@@ -47,7 +47,7 @@ Code Communicator::async_code() {
 std::string Communicator::last_error() const {
   const std::lock_guard lock(mutex_);
   if (fatal_.has_value()) return fatal_->what;
-  if (seat_ != nullptr && seat_->failed()) return seat_->error().what;
+  if (has_seat() && seat_->failed()) return seat_->error().what;
   return last_failed_;
 }
 
@@ -139,7 +139,7 @@ void Communicator::close(RankState how) {
   if (closed_) return;
   closed_ = true;
   forget_local_rank(*this);
-  if (fabric_ == nullptr) return;
+  if (!has_seat()) return;
   if (how == RankState::closed && life() == Life::ready && !seat_->failed()) {
     const Result<> flushed = flush();
     if (!flushed.ok()) note_error(flushed.error());

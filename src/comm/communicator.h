@@ -68,7 +68,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void leave();
 
   Seat& seat() { return *seat_; }
-  bool has_seat() const { return seat_ != nullptr; }
+  bool has_seat() const { return seat_up_.load(std::memory_order_acquire); }  // pairs with make_fabric: the monitor and Abort may ask early
   Fabric& fabric() { return *fabric_; }
   Bootstrap& bootstrap() { return *bootstrap_; }
   Plans& plans() { return *plans_; }
@@ -136,6 +136,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<HostStream> own_stream_;
 
   std::atomic<Life> life_{Life::initializing};
+  std::atomic<bool> seat_up_{false};
   std::atomic<bool> init_running_{false};
   std::atomic<uint64_t> user_{0};  ///< id of the thread that is in a call; 0: none (acquire/release in enter and leave)
   std::atomic<int> eager_pending_{0};               ///< seq_cst with eager_idle_: of flush and the last end one sees the other

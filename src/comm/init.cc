@@ -132,6 +132,9 @@ Result<> Communicator::make_fabric() {
   request.on_death = [this](int rank, const std::string& how) { peer_died(rank, how); };
   RONDE_TRY(fabric_, Fabric::make(std::move(request)));
   seat_ = std::make_shared<Seat>(*fabric_, abort_, *table_, limits());
+  seat_up_.store(true, std::memory_order_release);  // pairs with has_seat()
+  const std::lock_guard lock(mutex_);
+  if (fatal_.has_value()) return *fatal_;  // a peer died while its memory was being mapped
   return {};
 }
 

@@ -10,7 +10,7 @@
 
 namespace ronde {
 
-/// Block b of buffer B starts at base[B] + b * stride and has length(b) bytes. All in bytes; base already includes the channel's share.
+/// Block b of buffer B starts at base[B] + b * stride (b * block in scratch) and has length(b) bytes. All in bytes; base already includes the channel's share.
 /// Integers, not pointers: the base of a buffer that holds block r only lies r strides before it.
 struct BlockTable {
   std::array<uintptr_t, 4> base{};
@@ -23,7 +23,8 @@ struct BlockTable {
     return at >= total ? 0 : std::min(blocks * block, total - at);
   }
   std::byte* at(Buf buffer, uint64_t b) const {
-    return reinterpret_cast<std::byte*>(base[static_cast<size_t>(buffer)] + b * stride);
+    // Scratch is the call's own and dense, whatever lies between the user's blocks.
+    return reinterpret_cast<std::byte*>(base[static_cast<size_t>(buffer)] + b * (buffer == Buf::scratch ? block : stride));
   }
 };
 

@@ -68,7 +68,7 @@ class Pool {
       if (self.inbox.empty()) return;
       seats.swap(self.inbox);
     }
-    for (const auto& seat : seats) runner.claim(*seat);  // a synchronising thread may have been faster
+    for (const auto& seat : seats) runner.claim_waiting(*seat);  // a synchronising thread may have been faster
   }
 
   std::mutex mutex_;  // guards threads_ and next_

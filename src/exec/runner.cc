@@ -77,10 +77,24 @@ bool Runner::claim(Seat& seat) {
     seat.owner = this;
     seat.waiting_for_pool = false;
   }
+  own(seat);
+  return true;
+}
+
+void Runner::claim_waiting(Seat& seat) {
+  {
+    const std::lock_guard lock(seat.mutex);
+    if (!seat.waiting_for_pool || seat.owner != nullptr) return;
+    seat.owner = this;
+    seat.waiting_for_pool = false;
+  }
+  own(seat);
+}
+
+void Runner::own(Seat& seat) {
   seats_.push_back(&seat);
   // Whoever changed a counter before it saw this index has rung the Bell of an earlier thread; all counters are looked at after this store.
   seat.control().bell.store(bell_.index(), std::memory_order_seq_cst);
-  return true;
 }
 
 bool Runner::release(Seat& seat) {

@@ -21,6 +21,9 @@ class Runner {
 
   /// Takes the Seat if nobody has it. True if this Runner owns it now (or did already).
   bool claim(Seat& seat);
+  /// As claim, for a pool thread that was told of the Seat a while ago: only if it still waits for one. (It may have ended since; then nothing but its
+  /// mutex may be touched.)
+  void claim_waiting(Seat& seat);
   /// Runs what it owns until `completion` is done; then lets go of every Seat (those with work left go to the pool). `blocking`: the caller can do
   /// nothing else meanwhile, so that a closed cycle of waits is a deadlock.
   void run_until(const Completion& completion, bool blocking);
@@ -28,6 +31,7 @@ class Runner {
   void run_pool(const std::function<bool()>& stop, const std::function<void(Runner&)>& adopt);
 
  private:
+  void own(Seat& seat);
   bool pass();
   bool pass_seat(Seat& seat);
   bool turn_has_come(const Work& work) const;

@@ -1,0 +1,80 @@
+#include "support/world.h"
+
+#include <cstdlib>
+#include <mutex>
+
+#include "support/floats_for_tests.h"
+
+namespace ronde::test {
+
+std::string run_threads(int n, const std::function<std::string(int)>& body) {
+  std::vector<std::string> complaints(static_cast<size_t>(n));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < n; ++rank) {
+    threads.emplace_back([&, rank] { complaints[rank] = body(rank); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::string text;
+  for (int rank = 0; rank < n; ++rank) {
+    if (!complaints[rank].empty()) text += "rank " + std::to_string(rank) + ": " + complaints[rank] + "\n";
+  }
+  return text;
+}
+
+std::string run_world(int ranks, const RankBody& body, bool destroy) {
+  ncclUniqueId id;
+  const std::string made = check_code("ncclGetUniqueId", ncclGetUniqueId(&id));
+  if (!made.empty()) return made;
+  return run_threads(ranks, [&](int rank) -> std::string {
+    ncclComm_t comm = nullptr;
+    RONDE_RANK_OK(ncclCommInitRank(&comm, ranks, id, rank));
+    std::string complaint = body(comm, rank);
+    if (!complaint.empty()) {
+      ncclCommAbort(comm);
+      return complaint;
+    }
+    if (destroy) RONDE_RANK_OK(ncclCommDestroy(comm));
+    return "";
+  });
+}
+
+std::string check_code(const char* what, ncclResult_t got, ncclResult_t expected) {
+  if (got == expected) return "";
+  return std::string(what) + ": code " + std::to_string(got) + " (" + ncclGetLastError(nullptr) + "), expected " + std::to_string(expected);
+}
+
+ScopedEnv::ScopedEnv(std::initializer_list<std::pair<const char*, const char*>> values) {
+  for (const auto& [name, value] : values) {
+    const char* old = std::getenv(name);
+    if (old != nullptr) {
+      before_.emplace_back(name, old);
+    } else {
+      unset_.emplace_back(name);
+    }
+    setenv(name, value, 1);
+  }
+}
+
+ScopedEnv::~ScopedEnv() {
+  for (const auto& [name, value] : before_) setenv(name.c_str(), value.c_str(), 1);
+  for (const std::string& name : unset_) unsetenv(name.c_str());
+}
+
+int small_value(int rank, size_t i, int salt) {
+  uint32_t x = static_cast<uint32_t>(i) * 2654435761u + static_cast<uint32_t>(rank) * 40503u + static_cast<uint32_t>(salt) * 97u;
+  x ^= x >> 15;
+  return static_cast<int>(x % 3u);  // 64 ranks x 2 = 128: exact in bfloat16 (8 bits of significand)
+}
+
+size_t type_size(ncclDataType_t type) {
+  constexpr size_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+  return sizes[type];
+}
+
+std::vector<std::byte> make_data(ncclDataType_t type, size_t count, const std::function<int(size_t)>& value) {
+  std::vector<std::byte> data(count * type_size(type));
+  for (size_t i = 0; i < count; ++i) store_small_integer(type, data.data() + i * type_size(type), value(i));
+  return data;
+}
+
+}  // namespace ronde::test

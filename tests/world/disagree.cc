@@ -1,0 +1,141 @@
+// Ranks that call different things get ncclInvalidUsage on all of them, with both calls named; nothing hangs.
+#include <chrono>
+
+#include "support/catch.h"
+#include "support/world.h"
+
+using namespace ronde::test;
+
+namespace {
+
+std::string last_error(ncclComm_t comm) {
+  char text[2048] = "";
+  rondeCommGetLastError(comm, text, sizeof text);
+  return text;
+}
+
+/// Runs `body` on 3 ranks; each must end with invalid usage (from the call, or afterwards from GetAsyncError) and the parts must be in its text.
+void expect_disagreement(const std::function<ncclResult_t(ncclComm_t, int)>& body, const std::vector<std::string>& parts, int ranks = 3) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string complaints = run_world(ranks, [&](ncclComm_t comm, int rank) -> std::string {
+    ncclResult_t code = body(comm, rank);
+    // A rank whose call returned early learns it from GetAsyncError, as soon as the others have found out.
+    while (code == ncclSuccess && std::chrono::steady_clock::now() - start < std::chrono::seconds(5)) {
+      ncclCommGetAsyncError(comm, &code);
+      std::this_thread::yield();
+    }
+    if (code != ncclInvalidUsage) return "code " + std::to_string(code) + ": " + last_error(comm);
+    const std::string text = last_error(comm);
+    for (const std::string& part : parts) {
+      if (!contains(text, part)) return "no \"" + part + "\" in: " + text;
+    }
+    int again = 0;
+    const ncclResult_t next = ncclAllReduce(&again, &again, 1, ncclInt32, ncclSum, comm, nullptr);
+    if (next != ncclInvalidUsage) return "the next call gives " + std::to_string(next);
+    ncclCommAbort(comm);
+    return "";
+  }, false);
+  REQUIRE(complaints == "");
+  REQUIRE(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+}
+
+float buffer[3][64];
+
+}  // namespace
+
+TEST_CASE("different counts", "[world][disagree]") {
+  expect_disagreement([](ncclComm_t c, int r) { return ncclAllReduce(buffer[r], buffer[r], r == 1 ? 11 : 10, ncclFloat32, ncclSum, c, nullptr); },
+                      {"AllReduce(count 10, float, sum)", "AllReduce(count 11, float, sum)", "rank 1"});
+}
+
+TEST_CASE("different types and operations", "[world][disagree]") {
+  expect_disagreement([](ncclComm_t c, int r) { return ncclAllReduce(buffer[r], buffer[r], 10, r == 2 ? ncclInt32 : ncclFloat32, ncclSum, c, nullptr); },
+                      {"int32", "float", "rank 2"});
+  expect_disagreement([](ncclComm_t c, int r) { return ncclAllReduce(buffer[r], buffer[r], 10, ncclFloat32, r == 0 ? ncclMax : ncclSum, c, nullptr); },
+                      {"max", "sum", "rank 0"});
+}
+
+TEST_CASE("different collectives, also when one returns early", "[world][disagree]") {
+  expect_disagreement([](ncclComm_t c, int r) {
+    return r == 0 ? ncclBroadcast(buffer[r], buffer[r], 10, ncclFloat32, 0, c, nullptr) : ncclAllReduce(buffer[r], buffer[r], 10, ncclFloat32, ncclSum, c, nullptr);
+  }, {"Broadcast(count 10, float, root 0)", "AllReduce(count 10, float, sum)"});
+}
+
+TEST_CASE("different roots", "[world][disagree]") {
+  expect_disagreement([](ncclComm_t c, int r) { return ncclReduce(buffer[r], buffer[r], 10, ncclFloat32, ncclSum, r == 0 ? 0 : 1, c, nullptr); },
+                      {"root 0", "root 1"});
+}
+
+TEST_CASE("a count of zero against others", "[world][disagree]") {
+  expect_disagreement([](ncclComm_t c, int r) { return ncclAllReduce(buffer[r], buffer[r], r == 0 ? 0 : 10, ncclFloat32, ncclSum, c, nullptr); },
+                      {"count 0", "count 10", "rank 0"});
+}
+
+TEST_CASE("different order", "[world][disagree]") {
+  expect_disagreement([](ncclComm_t c, int r) {
+    for (int i = 0; i < 2; ++i) {
+      const bool gather = (i == 0) == (r == 0);
+      static float all[3][256];
+      const ncclResult_t code = gather ? ncclAllGather(buffer[r], all[r], 10, ncclFloat32, c, nullptr)
+                                       : ncclAllReduce(buffer[r], buffer[r], 10, ncclFloat32, ncclSum, c, nullptr);
+      if (code != ncclSuccess) return code;
+    }
+    return ncclSuccess;
+  }, {"AllGather", "AllReduce", "number 0"});
+}
+
+TEST_CASE("Send and Recv of different size or type", "[world][disagree]") {
+  expect_disagreement([](ncclComm_t c, int r) {
+    return r == 0 ? ncclSend(buffer[r], 10, ncclFloat32, 1, c, nullptr) : ncclRecv(buffer[r], 12, ncclFloat32, 0, c, nullptr);
+  }, {"Send(count 10, float, to rank 1)", "Recv(count 12, float, from rank 0)"}, 2);
+}
+
+TEST_CASE("a closed cycle of waits is found", "[world][disagree]") {
+  const ScopedEnv env({{"RONDE_EAGER_LIMIT", "1024"}});
+  static std::vector<float> big[3];
+  expect_disagreement([](ncclComm_t c, int r) {
+    big[r].resize(100'000);
+    return ncclSend(big[r].data(), big[r].size(), ncclFloat32, (r + 1) % 3, c, nullptr);  // all send, nobody receives
+  }, {"wait for each other", "Send(count 100000, float, to rank", "group"});
+}
+
+TEST_CASE("one rank in a message, the others in a collective: a cycle", "[world][disagree]") {
+  expect_disagreement([](ncclComm_t c, int r) {
+    return r == 0 ? ncclRecv(buffer[r], 10, ncclFloat32, 1, c, nullptr) : ncclAllReduce(buffer[r], buffer[r], 10, ncclFloat32, ncclSum, c, nullptr);
+  }, {"wait for each other", "Recv(count 10, float, from rank 1)", "AllReduce"});
+}
+
+TEST_CASE("a slow rank is no disagreement", "[world][disagree]") {
+  // Rank 1 comes when the others have waited long enough for several looks at why.
+  const std::string complaints = run_world(3, [](ncclComm_t comm, int rank) -> std::string {
+    if (rank == 1) {
+      const auto start = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(700)) std::this_thread::yield();
+    }
+    int one = 1, sum = 0;
+    RONDE_RANK_OK(ncclAllReduce(&one, &sum, 1, ncclInt32, ncclSum, comm, nullptr));
+    return sum == 3 ? "" : "wrong sum";
+  });
+  REQUIRE(complaints == "");
+}
+
+TEST_CASE("RONDE_TIMEOUT ends a wait and names who has not come", "[world][disagree]") {
+  const ScopedEnv env({{"RONDE_TIMEOUT", "0.5"}});
+  const std::string complaints = run_world(3, [](ncclComm_t comm, int rank) -> std::string {
+    ncclResult_t code = ncclSuccess;
+    if (rank != 1) {
+      int one = 1;
+      code = ncclAllReduce(&one, &one, 1, ncclInt32, ncclSum, comm, nullptr);
+    }
+    while (code == ncclSuccess) {
+      ncclCommGetAsyncError(comm, &code);
+      std::this_thread::yield();
+    }
+    const std::string text = last_error(comm);
+    ncclCommAbort(comm);
+    if (code != ncclRemoteError) return "code " + std::to_string(code) + ": " + text;
+    if (!contains(text, "for rank 1") || !contains(text, "rank 1 has called no collective yet") || !contains(text, "RONDE_TIMEOUT")) return text;
+    return "";
+  }, false);
+  REQUIRE(complaints == "");
+}
