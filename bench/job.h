@@ -7,22 +7,9 @@
 #include <vector>
 
 #include "bench/launch_env.h"
+#include "bench/wire.h"
 
 namespace ronde::bench {
-
-/// A file descriptor that closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  ~Descriptor();
-  Descriptor(Descriptor&& other) noexcept : fd_(other.fd_) { other.fd_ = -1; }
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 /// Process 0 is the hub: it listens at the meeting place until all have come, and carries every exchange. Every member function
 /// that exchanges must be called by all processes in the same order, by one thread at a time. All waits end: when a process is

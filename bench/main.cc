@@ -23,12 +23,15 @@ int refuse(const std::string& program, const std::string& why, Exit code) {
   return static_cast<int>(code);
 }
 
-/// Seconds that the processes have to find each other: RONDE_INIT_TIMEOUT, a minute where it says nothing.
+/// How long the processes may take to find each other: RONDE_INIT_TIMEOUT, where 0 is for ever as for the library; otherwise a
+/// minute.
 std::chrono::milliseconds patience(const Environment& environment) {
   constexpr double kDefault = 60;
+  constexpr double kForEver = 1e8;
   const auto found = environment.find("RONDE_INIT_TIMEOUT");
-  const double seconds = found == environment.end() ? kDefault : std::strtod(found->second.c_str(), nullptr);
-  return std::chrono::milliseconds(static_cast<long long>(1000 * (seconds > 0 ? seconds : kDefault)));
+  double seconds = found == environment.end() ? kDefault : std::strtod(found->second.c_str(), nullptr);
+  if (seconds <= 0 || seconds > kForEver) seconds = kForEver;
+  return std::chrono::milliseconds(static_cast<long long>(1000 * seconds));
 }
 
 }  // namespace
