@@ -56,6 +56,12 @@ Result<UniqueFd> make_memfd(const char* name, size_t size) {
     return system_failure(errno, fmt::format("creating shared memory \"{}\" ({})", name, descriptor_use()),
                           "raise `ulimit -n` if it is the descriptors");
   }
+  // Beyond the limit ftruncate would also raise SIGXFSZ, which ends the program.
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) {
+    return system_failure(EFBIG, fmt::format("sizing shared memory \"{}\" to {} bytes (the limit is {})", name, size, limit.rlim_cur),
+                          "raise `ulimit -f`");
+  }
   if (ftruncate(fd.get(), static_cast<off_t>(size)) != 0) {
     return system_failure(errno, fmt::format("sizing shared memory \"{}\" to {} bytes", name, size));
   }

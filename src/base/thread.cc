@@ -60,12 +60,13 @@ void watch_forks() {
 }
 
 const std::string& host_name() {
-  static const std::string name = [] {
+  // Never destroyed: threads may log while the process exits.
+  static const std::string& name = *new std::string([] {
     char buffer[256] = "";
     gethostname(buffer, sizeof buffer - 1);
     std::string full = buffer;
     return full.substr(0, full.find('.'));
-  }();
+  }());
   return name;
 }
 

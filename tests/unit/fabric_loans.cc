@@ -1,5 +1,6 @@
 // Loans: every way in which a rank reads another's memory, forced, and the data checked.
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <cstring>
 #include <numeric>
 #include <thread>
@@ -164,6 +165,22 @@ TEST_CASE("alloc_shareable takes any size and free_shareable only its own addres
   int local = 0;
   REQUIRE(free_shareable(&local).code() == Code::invalid_argument);
   REQUIRE(free_shareable(*memory));
+}
+
+TEST_CASE("limits of the process are errors that name them, not signals", "[fabric][loan]") {
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit small{1 << 20, before.rlim_max};
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  auto memory = alloc_shareable(2 << 20);
+  FabricWorld world = make_fabrics({.ranks = 20, .links = 2, .pretend_processes = true, .settings = {}});
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  REQUIRE(memory.code() == Code::system_error);
+  REQUIRE(contains(memory.error().what, "ulimit -f"));
+  for (const std::string& error : world.errors) {
+    INFO(error);
+    REQUIRE(contains(error, "ulimit -f"));
+  }
 }
 
 TEST_CASE("a loan is revoked under a slow reader: the owner waits for its chunk, then may unmap", "[fabric][loan]") {
