@@ -1,6 +1,6 @@
 #include "bench/element.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <bit>

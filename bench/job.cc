@@ -1,6 +1,6 @@
 #include "bench/job.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -51,7 +51,9 @@ std::vector<std::string> unpacked(const std::string& all) {
 }  // namespace
 
 std::string ranks_text(const std::vector<int>& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (size_t i = 0; i < ranks.size(); ++i) text += fmt::format("{} {}", i == 0 ? "" : ",", ranks[i]);
+  return text;
 }
 
 /// How the processes of a job find each other.

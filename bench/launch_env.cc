@@ -1,6 +1,6 @@
 #include "bench/launch_env.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

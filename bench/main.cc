@@ -1,5 +1,5 @@
 // The main of all benchmarks; RONDE_BENCH says which this is.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <cstdio>

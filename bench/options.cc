@@ -1,6 +1,6 @@
 #include "bench/options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <getopt.h>
 
 #include <algorithm>

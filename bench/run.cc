@@ -1,6 +1,6 @@
 #include "bench/run.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -223,6 +223,7 @@ int run_test(const Collective& collective, Options options, Job& job, const Envi
     summary.failed_checks = totals.failed_checks;
     summary.mean_busbw = totals.mean_busbw();
     output.finish(summary);
+    job.barrier();  // a launcher ends the job at the first bad status: not before the table is complete
     return static_cast<int>(summary.data_ok() && summary.bandwidth_ok() ? Exit::good : Exit::wrong_data);
   } catch (const TestFailure& failure) {
     print_failure(failure);

@@ -1,6 +1,6 @@
 #include "bench/wire.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 // ronde-run: starts the processes of a job on this host, and ends them together.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <getopt.h>
 #include <netinet/in.h>
 #include <poll.h>

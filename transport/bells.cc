@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/fd.h"
 #include "base/thread.h"

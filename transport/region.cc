@@ -7,7 +7,7 @@
 #include <shared_mutex>
 #include <vector>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/thread.h"
 #include "transport/fabric.h"

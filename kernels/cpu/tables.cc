@@ -6,7 +6,7 @@
 #include <cpuid.h>
 #endif
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace ronde {
 namespace {

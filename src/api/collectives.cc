@@ -1,6 +1,6 @@
 // The calls that move data: arguments are turned into an Op, checked, and given to the thread's group.
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "api/border.h"
 #include "api/export.h"
@@ -85,7 +85,7 @@ ncclResult_t call(const Arguments& a) {
     }
     if (ronde::log_enabled(ronde::Level::trace, ronde::Subsys::call)) {
       ronde::log_line(ronde::Level::trace, fmt::format("{} rank {} send {} recv {} count {} type {} op {} root {} stream {}", name, op->comm->rank(), a.send,
-                                                       a.recv, a.count, name_of(op->type), a.op, a.root, fmt::ptr(a.stream)));
+                                                       a.recv, a.count, name_of(op->type), a.op, a.root, static_cast<const void*>(a.stream)));
     }
     const std::shared_ptr<ronde::Communicator> comm = op->comm;
     Result<Code> result = group.add(std::move(op).value());

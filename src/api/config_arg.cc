@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "api/border.h"
 #include "base/log.h"

@@ -1,6 +1,6 @@
 // ronde.h: devices, host streams, errors of a communicator, and why a call runs as it does.
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <set>
 
 #include "api/border.h"
@@ -31,7 +31,7 @@ Result<> need_cpu(std::string_view asked_by) {
 Result<std::shared_ptr<ronde::HostStream>> find_host_stream(cudaStream_t stream) {
   std::shared_ptr<ronde::HostStream> found = ronde::find_stream(reinterpret_cast<uintptr_t>(stream));
   if (found != nullptr) return found;
-  return fail(Code::invalid_argument, fmt::format("{} is no live host stream: it was destroyed, or never was one", fmt::ptr(stream)));
+  return fail(Code::invalid_argument, fmt::format("{} is no live host stream: it was destroyed, or never was one", static_cast<const void*>(stream)));
 }
 
 /// Copies `text` with its final 0 into an array, cut where it is too long.

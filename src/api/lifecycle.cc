@@ -1,6 +1,6 @@
 // Communicators: making, asking, ending.
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <vector>
 
 #include "api/border.h"

@@ -1,6 +1,6 @@
 // Memory, registration, windows and pre-multiplied sums.
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "api/border.h"
 #include "api/export.h"

@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <dirent.h>
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/resource.h>

@@ -3,7 +3,7 @@
 #include <atomic>
 #include <csignal>
 #include <cstdio>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <mutex>
 #include <pthread.h>
 #include <system_error>

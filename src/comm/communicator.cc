@@ -1,7 +1,7 @@
 #include "comm/communicator.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <functional>
 
 #include "base/log.h"

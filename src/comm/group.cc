@@ -1,7 +1,7 @@
 #include "comm/group.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <map>
 
 #include "base/thread.h"

@@ -1,6 +1,6 @@
 #include "comm/handles.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <mutex>
 #include <shared_mutex>
 #include <vector>

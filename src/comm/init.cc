@@ -1,7 +1,7 @@
 // Bringing a communicator up: join, agree, exchange inputs, map the peers.
 #include <algorithm>
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 #include <set>
 

@@ -1,7 +1,7 @@
 #include "comm/lifecycle.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "exec/watch.h"
 

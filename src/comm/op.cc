@@ -1,7 +1,7 @@
 #include "comm/op.h"
 
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace ronde {
 namespace {

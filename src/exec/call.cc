@@ -1,6 +1,6 @@
 #include "exec/call.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace ronde {
 

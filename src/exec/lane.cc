@@ -1,5 +1,5 @@
 // Lanes: which Move is next, and whether it can go on.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "exec/work.h"
 

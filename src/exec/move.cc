@@ -1,7 +1,7 @@
 // One piece of one Move: fetch the operands, fold them, keep and send the result.
 #include <algorithm>
 #include <cstring>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "exec/work.h"
 

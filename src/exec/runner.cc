@@ -1,7 +1,7 @@
 #include "exec/runner.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sched.h>
 
 #include "base/clock.h"

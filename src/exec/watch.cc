@@ -1,7 +1,7 @@
 #include "exec/watch.h"
 
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/clock.h"
 #include "base/log.h"

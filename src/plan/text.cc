@@ -1,7 +1,7 @@
 // The text form; docs/programs.md describes it.
 #include "plan/text.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 #include <charconv>
 #include <iterator>

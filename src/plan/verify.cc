@@ -7,7 +7,7 @@
 // min_slots on.
 #include "plan/verify.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "plan/verify_impl.h"

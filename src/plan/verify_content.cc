@@ -1,6 +1,6 @@
 // What every block holds, as a term over the users' inputs: an input block, or a combination of terms in one Move.
 // A copy is the same term, so a schedule has one term per combining Move, and a complete result is counted out exactly once.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "plan/verify_impl.h"

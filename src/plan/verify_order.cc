@@ -2,7 +2,7 @@
 // sender. Each write has to come after everything that touched the block before it, and each read after the last write, by lanes
 // and messages. Those pairs are collected first and then answered together, by vector clocks that count only the lanes that some
 // pair asks for.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 
 #include "plan/verify_impl.h"

@@ -4,12 +4,19 @@
 #include <optional>
 #include <span>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "tune/choose.h"
 
 namespace ronde {
 namespace {
+
+template <class Words>
+std::string joined(const Words& words, std::string_view between) {
+  std::string text;
+  for (const auto& word : words) text.append(text.empty() ? "" : between).append(word);
+  return text;
+}
 
 using Lists = std::array<WordList, kColls>;
 
@@ -110,7 +117,7 @@ class ListParser {
     if (word.find('^') != std::string_view::npos) hint = " (^ stands once, in front of a whole list)";
     const std::string what =
         word.empty() ? fmt::format("an empty word names no {}", kind_) : fmt::format("\"{}\" is no {}", word, kind_);
-    return error(at, fmt::format("{}{}; known are {}, separated by commas", what, hint, fmt::join(known_, ", ")));
+    return error(at, fmt::format("{}{}; known are {}, separated by commas", what, hint, joined(known_, ", ")));
   }
 
   Error error(size_t at, const std::string& what) const {
@@ -138,7 +145,7 @@ std::string text_of(std::string_view title, const Lists& lists) {
     std::vector<std::string> words = list.words;
     std::sort(words.begin(), words.end());
     words.erase(std::unique(words.begin(), words.end()), words.end());
-    text += fmt::format(" {}{}:{}{}", name_of(coll), list.named ? "" : "?", list.inverted ? "^" : "", fmt::join(words, ","));
+    text += fmt::format(" {}{}:{}{}", name_of(coll), list.named ? "" : "?", list.inverted ? "^" : "", joined(words, ","));
   }
   return text;
 }

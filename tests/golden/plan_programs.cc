@@ -1,6 +1,6 @@
 // Programs as text, for a few small worlds: a change of an algorithm shows as a difference of a file.
 // `test_golden "[.rewrite]"` writes them anew; run from the root of the source.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <filesystem>
 #include <fstream>
 #include <set>

@@ -1,84 +1,34 @@
 // ronde-run: exit status, prefixes, and that nothing of a job survives it.
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "proc/command.h"
 #include "support/catch.h"
 
 namespace {
 
 using ronde::test::contains;
-
-std::string launcher() {
-  return std::filesystem::read_symlink("/proc/self/exe").parent_path().parent_path() / "tools" / "ronde-run";
-}
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::vector<std::string> sorted_lines(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  std::sort(lines.begin(), lines.end());
-  return lines;
-}
-
-/// A folder of its own for each test.
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string name = std::filesystem::temp_directory_path() / "ronde-run-XXXXXX";
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-};
-
-struct Outcome {
-  int status = -1;
-  std::string out;
-  std::string err;
-  double seconds = 0;
-};
-
-/// Starts ronde-run with `arguments`, which a shell reads.
-pid_t launch(const Folder& folder, const std::string& arguments) {
-  const std::string line = "exec " + launcher() + " " + arguments + " > out 2> err";
-  const pid_t pid = fork();
-  if (pid == 0) {
-    if (chdir(folder.path.c_str()) == 0) execl("/bin/sh", "sh", "-c", line.c_str(), nullptr);
-    _exit(99);
-  }
-  return pid;
-}
-
-Outcome finish(const Folder& folder, pid_t pid) {
-  Outcome outcome;
-  int status = 0;
-  REQUIRE(waitpid(pid, &status, 0) == pid);
-  outcome.status = WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
-  outcome.out = text_of(folder.path / "out");
-  outcome.err = text_of(folder.path / "err");
-  return outcome;
-}
+using ronde::test::finish;
+using ronde::test::Folder;
+using ronde::test::Outcome;
+using ronde::test::sorted_lines;
+using ronde::test::text_of;
 
 Outcome run(const std::string& arguments, const Folder& folder = {}) {
-  const auto started = std::chrono::steady_clock::now();
-  Outcome outcome = finish(folder, launch(folder, arguments));
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
-  return outcome;
+  return ronde::test::run_command(ronde::test::built_file("tools/ronde-run") + " " + arguments, folder);
+}
+
+pid_t launch(const Folder& folder, const std::string& arguments) {
+  return ronde::test::launch(folder, ronde::test::built_file("tools/ronde-run") + " " + arguments);
 }
 
 /// Waits until `count` processes have written their ids to files in `folder`.

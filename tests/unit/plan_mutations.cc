@@ -1,6 +1,6 @@
 // Broken Programs: verify has to refuse each, or the change must have made no difference, which playing it in many orders then
 // shows.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 #include <functional>
 #include <map>

@@ -1,6 +1,6 @@
 #include "plan_support.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 #include <deque>
 #include <map>

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <string>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "reduce_support.h"
 #include "support/catch.h"

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <cstring>
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "base/log.h"
 #include "base/thread.h"
