@@ -1,7 +1,7 @@
 #include "boot/address.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -141,6 +141,12 @@ std::string rank_list(const std::vector<int>& ranks) {
     text += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
     i = last + 1;
   }
+  return text;
+}
+
+std::string comma_list(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
 }
 

@@ -53,5 +53,7 @@ Place unpack_place(Reader& in);
 
 /// "rank 3", "ranks 1, 3", "ranks 2-17, 30". `ranks` ascends.
 std::string rank_list(const std::vector<int>& ranks);
+/// "a, b, c".
+std::string comma_list(const std::vector<std::string>& words);
 
 }  // namespace ronde

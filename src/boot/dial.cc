@@ -1,5 +1,5 @@
 // How a process is reached: its unix socket first, then all its TCP addresses side by side; the first that authenticates wins.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -50,6 +50,7 @@ void NetworkLoop::drive_dial(Dial& dial, uint64_t now) {
   // A whole round has failed.
   dial.phase = Dial::Phase::start;
   if (dial.refused && now - dial.began >= dial.patience) return dial_failed(dial);
+  if (const auto family = dial.family.lock()) family->dial_trouble(dial.key, dial.troubles);
   dial.pause = std::clamp(dial.pause * 2, kFirstPause, kLongestPause);
   dial.next_try = now + dial.pause;
 }
@@ -104,25 +105,33 @@ void NetworkLoop::attempt_ended(Dial& dial, const Link& link) {
   dial.troubles += fmt::format("{}{}: {}", dial.troubles.empty() ? "" : "; ", link.peer(), link.why());
 }
 
-bool NetworkLoop::win(Link& link) {
+std::shared_ptr<Dial> NetworkLoop::dial_of(const Link& link) const {
   for (const auto& dial : dials_) {
-    const auto at =
-        std::find_if(dial->attempts.begin(), dial->attempts.end(), [&](const auto& one) { return one.get() == &link; });
-    if (at == dial->attempts.end()) continue;
-    if (dial->over) return false;
-    dial->over = true;
-    const std::shared_ptr<Link> winner = *at;
-    const std::vector<std::shared_ptr<Link>> losers = std::move(dial->attempts);
-    for (const auto& one : losers) {
-      if (one == winner) continue;
-      one->close();
-      std::erase(links_, one);
-    }
-    if (dial->tcp.size() > 1) RONDE_INFO(bootstrap, "of {} addresses, {} answered first", dial->tcp.size(), link.peer());
-    if (const auto family = dial->family.lock()) family->dial_won(dial->key, winner);
-    return true;
+    const auto mine = [&](const auto& one) { return one.get() == &link; };
+    if (std::any_of(dial->attempts.begin(), dial->attempts.end(), mine)) return dial;
   }
-  return false;
+  return nullptr;
+}
+
+bool NetworkLoop::win(Link& link) {
+  const auto dial = dial_of(link);
+  if (!dial || dial->over) return false;
+  for (const auto& one : dial->attempts) {
+    if (one.get() == &link) continue;
+    one->close();
+    std::erase(links_, one);
+  }
+  dial->attempts = {link.shared_from_this()};
+  return true;
+}
+
+void NetworkLoop::risen(Link& link) {
+  const auto dial = dial_of(link);
+  if (!dial) return;
+  dial->over = true;
+  dial->attempts.clear();
+  if (dial->tcp.size() > 1) RONDE_INFO(bootstrap, "of {} addresses, {} answered first", dial->tcp.size(), link.peer());
+  if (const auto family = dial->family.lock()) family->dial_won(dial->key, link.shared_from_this());
 }
 
 }  // namespace ronde

@@ -1,6 +1,6 @@
 #include "boot/family.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 #include <chrono>
 
@@ -15,6 +15,15 @@ namespace ronde {
 namespace {
 
 constexpr size_t kClosedRemembered = 4096;
+
+/// What is known of a connection that does not come about.
+std::string tried(const std::string& trouble, const Target& target) {
+  if (!trouble.empty()) return "last: " + trouble;
+  std::vector<std::string> names;
+  if (target.unix_first) names.push_back("unix socket");
+  for (const Address& address : target.place.addresses) names.push_back(to_string(address));
+  return fmt::format("no answer from {}", names.empty() ? "it: it gave no address" : comma_list(names));
+}
 
 }  // namespace
 
@@ -75,7 +84,8 @@ Result<std::shared_ptr<Link>> Family::reach(const Target& target, const Patience
     if (peer.out) return peer.out;
     if (peer.gone) return *peer.gone;
     if (patience.aborted()) return fail(Code::remote_error, "aborted while connecting");
-    if (patience.deadline.passed()) return fail(Code::remote_error, "no connection within the time limit");
+    if (patience.deadline.passed())
+      return fail(Code::remote_error, "no connection within the time limit; " + tried(peer.trouble, target));
     if (!peer.dialling) dial(peer, target, patience);
     changed_.wait_for(lock, std::chrono::milliseconds(std::max(1, patience.deadline.left_ms(kSliceMs))));
   }
@@ -156,6 +166,11 @@ void Family::dial_won(uint64_t key, const std::shared_ptr<Link>& link) {
     if (key == 0) peer.out = link;
   }
   changed_.notify_all();
+}
+
+void Family::dial_trouble(uint64_t key, const std::string& text) {
+  const std::lock_guard lock(mutex_);
+  peers_[key].trouble = text;
 }
 
 void Family::dial_ended(uint64_t key, Error error) {

@@ -66,6 +66,7 @@ class Family : public std::enable_shared_from_this<Family> {
   void link_up(const std::shared_ptr<Link>& link);
   void link_closed(const Link& link, bool was_up);
   void dial_won(uint64_t key, const std::shared_ptr<Link>& link);
+  void dial_trouble(uint64_t key, const std::string& text);  ///< a round has failed, another will come
   void dial_ended(uint64_t key, Error error);
   void deliver(const FrameHeader& header, std::span<const std::byte> payload, const std::shared_ptr<Link>& link);
 
@@ -75,6 +76,7 @@ class Family : public std::enable_shared_from_this<Family> {
     int links = 0;              ///< connections with this process, those that still shake hands included
     bool was_up = false;
     bool dialling = false;
+    std::string trouble;  ///< of the last attempt
     std::optional<Error> gone;
   };
   struct MailKey {

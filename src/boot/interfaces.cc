@@ -1,6 +1,6 @@
 #include "boot/interfaces.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -120,7 +120,7 @@ std::vector<Interface> usable_interfaces(const Config& config, const Address* to
         fmt::format("{}={} with address family {} fits none of the interfaces that are up ({}); "
                     "ranks on other hosts cannot reach this process",
                     config.source(Setting::socket_ifname), ifname, config.text(Setting::socket_family),
-                    names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+                    names.empty() ? "none" : comma_list(names)));
   }
   return chosen;
 }

@@ -1,7 +1,8 @@
 #include "boot/join.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 
@@ -19,6 +20,7 @@ namespace {
 
 constexpr double kBelieveRefusal = 5;  // seconds: the root has listened since before its id was known
 constexpr double kVerdictTime = 3;     // seconds that the root has to say who is missing
+constexpr double kPortPatience = 10;   // seconds in which the port of a fixed address must become free
 constexpr auto kFixedPause = std::chrono::milliseconds(10);
 
 uint64_t hash_of(const std::vector<UniqueId>& ids) {
@@ -44,6 +46,7 @@ class Joiner {
  private:
   Result<> prepare();
   Result<> host_root();
+  Result<Listening> listen_fixed();
   Result<> find_root();
   Result<std::unique_ptr<Bootstrap>> attempt(bool* again);
   Result<> say_join();
@@ -88,6 +91,20 @@ Result<> Joiner::prepare() {
   return {};
 }
 
+/// The port may still belong to the rank 0 of the communicator before, whose last ranks are just finishing.
+Result<Listening> Joiner::listen_fixed() {
+  RONDE_TRY(const std::vector<Address> addresses, parse_address(id_.fixed));
+  const Deadline limit = Deadline::in(kPortPatience);
+  while (true) {
+    Result<Listening> listening = fail(Code::internal_error, "no address");
+    int error = EADDRNOTAVAIL;  // of an address of another host: try the next
+    for (size_t i = 0; i < addresses.size() && error == EADDRNOTAVAIL; ++i) listening = listen_at(addresses[i], &error);
+    const bool over = limit.passed() || patience_.aborted() || patience_.deadline.passed();
+    if (error != EADDRINUSE || over) return listening;
+    std::this_thread::sleep_for(kFixedPause);
+  }
+}
+
 /// Rank 0 with NCCL_COMM_ID: serves at the fixed address, once the communicator before has been made.
 Result<> Joiner::host_root() {
   auto root = std::make_shared<Root>(id_.secret, node_->process(), true);
@@ -100,14 +117,8 @@ Result<> Joiner::host_root() {
   }
   const auto serve = [&]() -> Result<> {
     RONDE_TRY(network_, node_->network());
-    RONDE_TRY(const std::vector<Address> addresses, parse_address(id_.fixed));
-    Result<Listening> listening = fail(Code::internal_error, "no address");
-    for (const Address& address : addresses) {
-      listening = listen_at(address);
-      if (listening.ok()) break;
-    }
-    if (!listening.ok()) return listening.error();
-    root->serve(family_, network_, {network_->listen(std::move(*listening))});
+    RONDE_TRY(Listening listening, listen_fixed());
+    root->serve(family_, network_, {network_->listen(std::move(listening))});
     return {};
   };
   Result<> served = serve();
@@ -169,6 +180,7 @@ Result<> Joiner::say_join() {
   message.ids_hash = hash_of(request_.ids);
   message.place = node_->place(*config_, nullptr);
   say(FrameKind::join, message.pack());
+  if (hooks_.asked != nullptr) hooks_.asked();
   return {};
 }
 

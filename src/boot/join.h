@@ -17,6 +17,7 @@ struct JoinHooks {
   bool unix_sockets = true;               ///< false: TCP between players
   uint32_t protocol = kBootProtocol;      ///< what this rank claims to speak
   uint32_t version = RONDE_VERSION_CODE;  ///< and to be
+  void (*asked)() = nullptr;              ///< called when the request is on its way to the root
 };
 
 Result<UniqueId> make_unique_id(const Config& config, const JoinHooks& hooks);

@@ -1,6 +1,6 @@
 #include "boot/link.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -200,6 +200,7 @@ bool Link::rise() {
   counted_ = true;
   stage_ = Stage::up;
   family->link_up(shared_from_this());
+  if (dialled_) host_.risen(*this);
   return true;
 }
 
@@ -264,6 +265,13 @@ bool Link::wait_sent(uint64_t mark, const Patience& patience) {
   return sent_ >= mark;
 }
 
+void Link::wait_end(const Patience& patience) {
+  std::unique_lock lock(mutex_);
+  while (broken_ && fd_ && !patience.aborted() && !patience.deadline.passed()) {
+    drained_.wait_for(lock, std::chrono::milliseconds(std::max(1, patience.deadline.left_ms(kSliceMs))));
+  }
+}
+
 bool Link::closed() {
   const std::lock_guard lock(mutex_);
   return !fd_ || broken_;
@@ -274,6 +282,12 @@ void Link::close() {
   stage_ = Stage::closed;
   {
     const std::lock_guard lock(mutex_);
+    if (was_up && fd_) {
+      // Closing a TCP socket with unread bytes resets the connection, and what we sent last would be lost with it.
+      shutdown(fd_.get(), SHUT_WR);
+      char unread[4096];
+      while (recv(fd_.get(), unread, sizeof unread, MSG_DONTWAIT) > 0) continue;
+    }
     fd_.reset();
   }
   drained_.notify_all();

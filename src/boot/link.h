@@ -40,6 +40,8 @@ class LinkHost {
   virtual Knowledge know(const Hello& hello) = 0;
   /// A dialled link has authenticated: may it go on, or has another address won already?
   virtual bool win(Link& link) = 0;
+  /// It can be used now.
+  virtual void risen(Link& link) = 0;
 };
 
 /// The loop thread drives it; send() is for any thread once it is up.
@@ -76,6 +78,8 @@ class Link : public std::enable_shared_from_this<Link> {
   /// Waits until the kernel has taken everything up to `mark`. False if the link closes or patience ends before.
   bool wait_sent(uint64_t mark, const Patience& patience);
   bool closed();
+  /// Waits until everything that the peer of a broken link had sent is delivered, and the link is closed.
+  void wait_end(const Patience& patience);
   uint64_t process() const { return process_; }  ///< the peer's
   const std::string& peer() const { return peer_; }
   /// "unix socket", or "TCP over eth0".

@@ -1,6 +1,6 @@
 #include "boot/listen.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -132,16 +132,14 @@ Result<Listening> listen_tcp(std::string_view family, PortRange range) {
   return last == EMFILE || last == ENFILE ? socket_failure(last) : system_failure(last, "listening on TCP for the bootstrap");
 }
 
-Result<Listening> listen_at(const Address& address) {
+Result<Listening> listen_at(const Address& address, int* errno_value) {
   BootFd fd = open_listener(address, false);
-  if (!fd) return socket_failure(errno);
-  const int failed = try_listen(fd.get(), address);
-  if (failed != 0) {
-    return system_failure(
-        failed, fmt::format("listening on {}, the address of NCCL_COMM_ID", to_string(address)),
-        failed == EADDRNOTAVAIL ? "rank 0 must run on the host that has this address" : "choose a port that nobody uses");
-  }
-  return Listening{std::move(fd), address.port};
+  *errno_value = fd ? try_listen(fd.get(), address) : errno;
+  if (!fd) return socket_failure(*errno_value);
+  if (*errno_value == 0) return Listening{std::move(fd), address.port};
+  const bool elsewhere = *errno_value == EADDRNOTAVAIL;
+  return system_failure(*errno_value, fmt::format("listening on {}, the address of NCCL_COMM_ID", to_string(address)),
+                        elsewhere ? "rank 0 must run on the host that has this address" : "choose a port that nobody uses");
 }
 
 Result<BootFd> listen_unix(uint64_t process) {

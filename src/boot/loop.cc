@@ -1,6 +1,6 @@
 #include "boot/loop.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <algorithm>
@@ -199,12 +199,9 @@ void NetworkLoop::drive_links() {
 
 void NetworkLoop::end_link(const std::shared_ptr<Link>& link) {
   if (!link->dialled()) report_stranger(*link);
-  for (const auto& dial : dials_) {
-    const auto at = std::find(dial->attempts.begin(), dial->attempts.end(), link);
-    if (at == dial->attempts.end()) continue;
-    dial->attempts.erase(at);
+  if (const auto dial = dial_of(*link)) {
+    std::erase(dial->attempts, link);
     attempt_ended(*dial, *link);
-    break;
   }
   std::erase(links_, link);
   link->close();

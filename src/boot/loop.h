@@ -38,6 +38,7 @@ class NetworkLoop final : public LinkHost {
   uint64_t process() const override { return process_; }
   Knowledge know(const Hello& hello) override;
   bool win(Link& link) override;
+  void risen(Link& link) override;
 
  private:
   struct Listener {
@@ -65,6 +66,7 @@ class NetworkLoop final : public LinkHost {
   void start_tcp(Dial& dial);
   void attempt(Dial& dial, Connecting connecting, std::string peer);
   void attempt_ended(Dial& dial, const Link& link);
+  std::shared_ptr<Dial> dial_of(const Link& link) const;
   void report_stranger(const Link& link);
 
   const uint64_t process_;

@@ -1,6 +1,6 @@
 #include "boot/mailbox.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 #include <chrono>
 
@@ -22,6 +22,11 @@ void Mailbox::poison(Error error) {
     ++version_;
   }
   changed_.notify_all();
+}
+
+std::optional<Error> Mailbox::poisoned() {
+  const std::lock_guard lock(mutex_);
+  return poison_;
 }
 
 void Mailbox::leave(int from) {

@@ -44,6 +44,7 @@ class Mailbox {
   void put(int from, uint64_t tag, Bytes message);
   /// The room has failed: every take that finds no message returns `error`. The first error stays.
   void poison(Error error);
+  std::optional<Error> poisoned();
   /// Nothing more will come from rank `from`.
   void leave(int from);
   /// Makes a waiting take look again.

@@ -1,6 +1,6 @@
 #include "boot/network.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/eventfd.h>
 #include <cerrno>
 

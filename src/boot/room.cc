@@ -1,6 +1,6 @@
 #include "boot/room.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 #include <algorithm>
 #include <cstring>
@@ -72,12 +72,21 @@ Result<> Room::usable(int peer) const {
 }
 
 Result<> Room::push(int peer, uint64_t tag, std::span<const std::byte> bytes, const Patience& patience) {
-  if (local(peer)) {
-    const auto box = parts_.family->mailbox(token_, peer);
-    if (!box) return fail(Code::remote_error, fmt::format("{} has left the communicator", name(peer)), Scope::communicator);
-    box->put(rank_, tag, Bytes(bytes.begin(), bytes.end()));
-    return {};
-  }
+  Result<> pushed = local(peer) ? push_local(peer, tag, bytes) : push_remote(peer, tag, bytes, patience);
+  if (pushed.ok()) return pushed;
+  // A peer that has failed says why before it goes: that tells more than its absence.
+  if (std::optional<Error> why = mailbox_->poisoned()) return *std::move(why);
+  return pushed;
+}
+
+Result<> Room::push_local(int peer, uint64_t tag, std::span<const std::byte> bytes) {
+  const auto box = parts_.family->mailbox(token_, peer);
+  if (!box) return fail(Code::remote_error, fmt::format("{} has left the communicator", name(peer)), Scope::communicator);
+  box->put(rank_, tag, Bytes(bytes.begin(), bytes.end()));
+  return {};
+}
+
+Result<> Room::push_remote(int peer, uint64_t tag, std::span<const std::byte> bytes, const Patience& patience) {
   if (bytes.size() > kMaxFrame) {
     return fail(Code::invalid_argument,
                 fmt::format("{} bytes are too many for one message of the bootstrap: at most {}", bytes.size(), kMaxFrame));
@@ -94,6 +103,7 @@ Result<> Room::push(int peer, uint64_t tag, std::span<const std::byte> bytes, co
   header.tag = tag;
   uint64_t mark = 0;
   if ((*link)->send(header, bytes, &mark) && (*link)->wait_sent(mark, patience)) return {};
+  (*link)->wait_end(patience);
   const char* why = patience.aborted() ? "aborted" : (*link)->closed() ? "the connection ended" : "the time limit has passed";
   return fail(Code::remote_error, fmt::format("sending {} bytes to {}: {}", bytes.size(), name(peer), why), Scope::communicator);
 }
@@ -309,7 +319,7 @@ std::string Room::describe() const {
   }
   if (local_only) return "in process";
   if (routes.empty()) return same_host ? "unix socket" : "TCP";
-  return fmt::format("{}", fmt::join(routes, ", "));
+  return comma_list({routes.begin(), routes.end()});
 }
 
 Result<> Bootstrap::barrier() {

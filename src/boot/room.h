@@ -60,6 +60,8 @@ class Room final : public Bootstrap {
   Result<> gather_rounds(Blobs& blobs, const char* what, uint64_t shape, const Patience& patience);
   Result<> unpack_round(std::span<const std::byte> message, int from, const char* what, uint64_t shape, int count, Blobs& blobs);
   Result<> push(int peer, uint64_t tag, std::span<const std::byte> bytes, const Patience& patience);
+  Result<> push_local(int peer, uint64_t tag, std::span<const std::byte> bytes);
+  Result<> push_remote(int peer, uint64_t tag, std::span<const std::byte> bytes, const Patience& patience);
   Result<Bytes> pull(int peer, uint64_t tag, const Patience& patience);
   std::optional<Error> trouble_with(int peer, uint64_t since);
   void spread(const Error& error);

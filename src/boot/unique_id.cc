@@ -1,6 +1,6 @@
 #include "boot/unique_id.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <algorithm>
 #include <cstring>
 #include <fstream>

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,6 +38,28 @@ inline void run_threads(int n, const std::function<void(int)>& body) {
   for (int i = 0; i < n; ++i) threads.emplace_back([&body, i] { body(i); });
   for (std::thread& thread : threads) thread.join();
 }
+
+/// What threads found wrong, to be checked by the test's own thread: Catch's assertions are for one thread.
+class Findings {
+ public:
+  void expect(bool right, const std::string& what) {
+    if (right) return;
+    const std::lock_guard lock(mutex_);
+    wrong_.push_back(what);
+  }
+  /// An error is expected, with this code and this part in its text.
+  template <class T>
+  void expect_error(const Result<T>& result, Code code, const std::string& part) {
+    const std::string text = result.ok() ? "success" : result.error().what;
+    expect(result.code() == code && text.find(part) != std::string::npos,
+           "expected code " + std::to_string(static_cast<int>(code)) + " with \"" + part + "\", got: " + text);
+  }
+  std::vector<std::string> wrong() const { return wrong_; }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> wrong_;
+};
 
 /// How the ranks of a test find each other: in one process, or as players that use unix sockets or TCP.
 enum class Path { in_process, unix_socket, tcp, mixed };
