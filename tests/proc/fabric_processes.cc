@@ -261,6 +261,21 @@ int role_cycles(Child& child) {
 }
 const RegisterRole r4("cycles", role_cycles);
 
+// One rank still holds its end of the communicator before when the next one is made: the link that the other has closed must not
+// be used.
+int role_overlap(Child& child) {
+  auto lease = lease_bell();
+  std::string wrong;
+  std::unique_ptr<Fabric> kept;
+  for (int i = 0; i < 100 && wrong.empty(); ++i) {
+    auto fabric = make(*child.bootstraps[0], nullptr);
+    wrong = fabric ? exchange(**fabric, *lease, 1) : fabric.error().what;
+    if (wrong.empty() && i % 2 == child.rank) kept = std::move(fabric).value();
+  }
+  return report(child, wrong.empty() ? "ok" : wrong);
+}
+const RegisterRole r10("overlap", role_overlap);
+
 // All with all, under a limit of 256 descriptors.
 int role_many(Child& child) {
   const rlimit limit{256, 256};
@@ -499,6 +514,11 @@ TEST_CASE("descriptors and threads return to what they were after many communica
 TEST_CASE("communicators between the same processes come and go side by side", "[fabric]") {
   Children children({.role = "cycles", .ranks = 3, .argument = "60", .bootstraps = 3});
   require_all_ok(children, 3);
+}
+
+TEST_CASE("a link that one side has given up is replaced", "[fabric]") {
+  Children children({.role = "overlap", .ranks = 2});
+  require_all_ok(children, 2);
 }
 
 TEST_CASE("a process that dies while the communicator is made fails it for all, soon", "[fabric]") {

@@ -44,14 +44,6 @@ Monitor::Ready Hub::guarded(std::function<void(Hub&)> body) {
 
 Result<> Hub::open_locked() {
   RONDE_TRY(bells_, BellHold::take());
-  RONDE_TRY(listener_name_, random_id());
-  RONDE_TRY(secret_, random_id());
-  RONDE_TRY(listener_, make_socket());
-  sockaddr_un address;
-  const socklen_t size = make_address(listener_name_, &address);
-  if (bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(listener_.get(), SOMAXCONN) != 0) {
-    return system_failure(errno, "listening on an abstract unix socket");
-  }
   RONDE_TRY(monitor_, Monitor::start([weak = process_.weak_from_this()] {
               const std::shared_ptr<Process> process = weak.lock();
               return process != nullptr && process->hub().after_events();
@@ -59,15 +51,32 @@ Result<> Hub::open_locked() {
   return {};
 }
 
+Result<> Hub::listen_locked() {
+  RONDE_TRY(listener_name_, random_id());
+  RONDE_TRY(secret_, random_id());
+  RONDE_TRY(BootFd socket, make_socket());
+  sockaddr_un address;
+  const socklen_t size = make_address(listener_name_, &address);
+  if (bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 || listen(socket.get(), SOMAXCONN) != 0) {
+    return system_failure(errno, "listening on an abstract unix socket");
+  }
+  RONDE_TRY(monitor_->watch(socket.get(), guarded([](Hub& hub) { hub.accept_callers(); })));
+  listener_ = std::move(socket);
+  return {};
+}
+
+void Hub::stop_listening_locked() {
+  if (listener_ && !refusing_) monitor_->unwatch(listener_.get());
+  listener_.reset();
+  refusing_ = false;
+}
+
 Result<LinkPtr> Hub::pin(const Id& peer) {
   Lock lock(mutex_);
   Result<> ready;
   if (pins_ == 0) ready = open_locked();
-  if (ready && !listening_) {
-    ready = monitor_->watch(listener_.get(), guarded([](Hub& hub) { hub.accept_callers(); }));
-    listening_ = ready.ok();
-    accept_trouble_.clear();
-  }
+  if (refusing_) stop_listening_locked();
+  if (ready && !listener_) ready = listen_locked();
   if (!ready) {
     const Closing closing = pins_ == 0 ? close_locked() : Closing{};
     lock.unlock();
@@ -76,7 +85,9 @@ Result<LinkPtr> Hub::pin(const Id& peer) {
   }
   ++pins_;
   LinkPtr& link = links_[peer];
-  if (link == nullptr || link->state == Link::State::ended) link = std::make_shared<Link>(peer);
+  const bool stale =
+      link != nullptr && (link->state == Link::State::ended || (link->state == Link::State::wanted && !link->trouble.empty()));
+  if (link == nullptr || stale) link = std::make_shared<Link>(peer);
   ++link->users;
   return link;
 }
@@ -100,9 +111,7 @@ Hub::Closing Hub::close_locked() {
   while (!links_.empty()) retire_locked(LinkPtr(links_.begin()->second));
   for (const auto& caller : callers_) monitor_->unwatch(caller->socket.get());
   closing.callers.swap(callers_);
-  if (listening_) monitor_->unwatch(listener_.get());
-  listening_ = false;
-  listener_.reset();
+  stop_listening_locked();
   bells_.reset();
   closing.monitor = std::move(monitor_);
   return closing;
@@ -133,9 +142,10 @@ Result<> Hub::await(Lock& lock, const Link& link, const Patience& patience, Cond
 
 // The monitor reads the socket from now on.
 Result<> Hub::attach_locked(const LinkPtr& link, BootFd socket) {
+  // A failure closes the socket, so that the peer does not wait for answers.
+  RONDE_TRY(monitor_->watch(socket.get(), guarded([link](Hub& hub) { hub.read_link(link); })));
   link->socket = std::move(socket);
   link->pid = peer_pid(link->socket.get());
-  RONDE_TRY(monitor_->watch(link->socket.get(), guarded([link](Hub& hub) { hub.read_link(link); })));
   link->state = Link::State::connected;
   return {};
 }
@@ -199,9 +209,9 @@ Result<> Hub::connect(LinkPtr& link, const PeerAddress& peer, const Patience& pa
 
 Result<> Hub::await_caller(Link& link, const Patience& patience) {
   Lock lock(mutex_);
-  RONDE_TRY(await(lock, link, patience, [&] { return link.state == Link::State::connected || !accept_trouble_.empty(); }));
-  if (link.state != Link::State::connected) return fail(Code::system_error, accept_trouble_, Scope::communicator);
-  return {};
+  auto came = await(lock, link, patience, [&] { return link.state == Link::State::connected; });
+  if (refusing_) stop_listening_locked();  // sends those away who have dialled and wait to be answered
+  return came;
 }
 
 Result<Bell*> Hub::map_bells(Link& link, const Patience& patience) {

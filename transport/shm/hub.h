@@ -85,6 +85,8 @@ class Hub {
   using Lock = std::unique_lock<std::mutex>;
 
   Result<> open_locked();
+  Result<> listen_locked();
+  void stop_listening_locked();
   Closing close_locked();
   Result<> dial(Lock& lock, const LinkPtr& link, const PeerAddress& peer, const Patience& patience);
   Result<> attach_locked(const LinkPtr& link, BootFd socket);
@@ -96,6 +98,7 @@ class Hub {
 
   // The monitor's thread.
   void accept_callers();
+  void refuse_callers_locked(int error);
   void hear_caller(const std::shared_ptr<Caller>& caller);
   bool adopt_locked(const Message& hello, BootFd socket);
   void read_link(const LinkPtr& link);
@@ -116,8 +119,7 @@ class Hub {
   std::shared_ptr<Monitor> monitor_;
   std::optional<BellHold> bells_;
   BootFd listener_;
-  bool listening_ = false;      // the monitor watches it
-  std::string accept_trouble_;  // why no caller can be let in
+  bool refusing_ = false;  // the listener is there, but no caller can be let in
   Id listener_name_{};
   Id secret_{};
   std::map<Id, LinkPtr> links_;

@@ -1,4 +1,5 @@
 // The part of the hub that the monitor's thread runs: callers, messages, ends.
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -32,19 +33,14 @@ std::string how_it_ended(int pid) {
 
 void Hub::accept_callers() {
   const Lock lock(mutex_);
-  while (listening_) {
+  while (listener_ && !refusing_) {
     BootFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket && (errno == EINTR || errno == ECONNABORTED)) continue;
     if (!socket && errno == EAGAIN) return;
     if (!socket) {
-      // The caller stays in the queue, so that the listener would be reported for ever: it is not looked at until the next
-      // communicator.
-      accept_trouble_ = system_failure(errno, fmt::format("accepting a peer process's connection ({})", descriptor_use()),
-                                       "raise `ulimit -n` if it is the descriptors")
-                            .what;
-      monitor_->unwatch(listener_.get());
-      listening_ = false;
-      changed_.notify_all();
+      const int error = errno;
+      pollfd waiting{listener_.get(), POLLIN, 0};  // without a free descriptor accept fails whether there is a caller or not
+      if (poll(&waiting, 1, 0) == 1) refuse_callers_locked(error);
       return;
     }
     if (callers_.size() == kMostCallers) {  // strangers that say nothing must not use up the descriptors
@@ -55,6 +51,20 @@ void Hub::accept_callers() {
     callers_.push_back(caller);
     if (!monitor_->watch(caller->socket.get(), guarded([caller](Hub& hub) { hub.hear_caller(caller); }))) callers_.pop_back();
   }
+}
+
+// The caller stays in the queue, so that the listener would be reported for ever: it is not looked at again. Those of this
+// process who wait for callers fail, close the listener, and so send the callers away. The next communicator gets a new listener.
+void Hub::refuse_callers_locked(int error) {
+  const std::string trouble = system_failure(error, fmt::format("accepting its connection ({})", descriptor_use()),
+                                             "raise `ulimit -n` if it is the descriptors")
+                                  .what;
+  for (const auto& [peer, link] : links_) {
+    if (link->state == Link::State::wanted) link->trouble = trouble;
+  }
+  monitor_->unwatch(listener_.get());
+  refusing_ = true;
+  changed_.notify_all();
 }
 
 void Hub::hear_caller(const std::shared_ptr<Caller>& caller) {
@@ -78,7 +88,9 @@ bool Hub::adopt_locked(const Message& hello, BootFd socket) {
   const LinkPtr old = found->second;
   if (old->state == Link::State::connected && !hung_up(old->socket.get())) return false;
   if (old->state != Link::State::wanted) found->second = std::make_shared<Link>(hello.id);
-  return attach_locked(found->second, std::move(socket)).ok();
+  auto attached = attach_locked(found->second, std::move(socket));
+  if (!attached) found->second->trouble = attached.error().what;
+  return true;
 }
 
 void Hub::read_link(const LinkPtr& link) {
