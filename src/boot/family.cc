@@ -142,9 +142,7 @@ void Family::link_closed(const Link& link, bool was_up) {
   {
     const std::lock_guard lock(mutex_);
     for (auto& [key, peer] : peers_) {
-      if (peer.out.get() != &link) continue;
-      peer.out = nullptr;
-      if (key == 0) peer.gone = error;
+      if (peer.out.get() == &link) peer.out = nullptr;
     }
     Peer& peer = peers_[link.process()];
     --peer.links;

@@ -70,6 +70,7 @@ class Joiner {
   std::shared_ptr<Family> family_;
   std::shared_ptr<Root> root_;  // if it is in this process
   std::shared_ptr<Link> link_;  // if it is not
+  bool root_lost_ = false;
   Token lobby_token_{};
   std::shared_ptr<Mailbox> lobby_;
 };
@@ -186,6 +187,7 @@ Result<> Joiner::say_join() {
 
 std::optional<Error> Joiner::root_trouble() {
   if (!link_ || !link_->closed()) return std::nullopt;
+  root_lost_ = true;
   return fail(Code::remote_error,
               fmt::format("rank {} lost the connection with the root of the unique id ({}, {}); the process that made the id "
                           "must live until all ranks have joined",
@@ -279,14 +281,15 @@ Result<std::unique_ptr<Bootstrap>> Joiner::attempt(bool* again) {
   RONDE_TRY(find_root());
   RONDE_TRY(say_join());
   while (true) {
-    RONDE_TRY(Reply reply, hear(patience_));
-    if (reply.kind == Reply::Kind::hand_out) return enter(std::move(reply));
-    if (reply.kind == Reply::Kind::listen) {
+    Result<Reply> reply = hear(patience_);
+    // At a fixed address it may have been the root of the communicator before that went.
+    *again = !id_.fixed.empty() && (reply.ok() ? reply->kind == Reply::Kind::later : root_lost_);
+    if (*again) return std::unique_ptr<Bootstrap>();
+    if (!reply.ok()) return std::move(reply).error();
+    if (reply->kind == Reply::Kind::hand_out) return enter(std::move(*reply));
+    if (reply->kind == Reply::Kind::listen) {
       RONDE_TRY(listen());
-      continue;
     }
-    *again = true;
-    return std::unique_ptr<Bootstrap>();
   }
 }
 
@@ -301,6 +304,7 @@ Result<std::unique_ptr<Bootstrap>> Joiner::run() {
     if (again) {
       root_.reset();
       link_.reset();
+      root_lost_ = false;
       std::this_thread::sleep_for(kFixedPause);
       continue;
     }

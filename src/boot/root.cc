@@ -78,7 +78,7 @@ void Root::on_join(const FrameHeader& header, std::span<const std::byte> payload
   JoinMessage join = JoinMessage::unpack(payload, &readable);
   claim.place = join.place;
   ++arrivals_;
-  if (phase_ == Phase::made && fixed_) {
+  if (fixed_ && (phase_ == Phase::made || phase_ == Phase::introducing)) {  // it comes for the next communicator
     Reply later;
     later.kind = Reply::Kind::later;
     return reply(claim, later);
