@@ -207,6 +207,8 @@ int run_test(const Collective& collective, Options options, Job& job, const Envi
   const std::string program = fmt::format("{}_perf", collective.name);
   Output output(program, options, job.rank() == 0);
   Summary summary;
+  // -T is for steps of the library; others may take longer to check their data than this process, but not for ever.
+  if (options.timeout_seconds > 0) job.set_patience(std::chrono::seconds(10 + 2 * options.timeout_seconds));
   try {
     output.line(title_text(program));
     output.line(parameters_text(options));

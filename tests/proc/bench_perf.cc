@@ -159,5 +159,7 @@ TEST_CASE("perf: -T ends a job whose rank is stopped", "[perf]") {
   const Outcome outcome = together(2, script, folder);
   INFO(outcome.out << outcome.err);
   CHECK(outcome.status == 4);
-  CHECK(contains(outcome.out, "took longer than 1 s (-T)"));
+  // It was stopped inside the library, or on its way to a barrier of the benchmark.
+  CHECK((contains(outcome.out, "took longer than 1 s (-T)") ||
+         contains(outcome.out, "rank 1 of 2 did not reach the barrier within 12 s")));
 }

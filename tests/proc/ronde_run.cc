@@ -27,7 +27,7 @@ Outcome run(const std::string& arguments, const Folder& folder = {}) {
   return ronde::test::run_command(ronde::test::built_file("tools/ronde-run") + " " + arguments, folder);
 }
 
-pid_t launch(const Folder& folder, const std::string& arguments) {
+pid_t start(const Folder& folder, const std::string& arguments) {
   return ronde::test::launch(folder, ronde::test::built_file("tools/ronde-run") + " " + arguments);
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("ronde-run: signals are passed on, and everybody ends", "[ronde-run]")
   const Folder folder;
   const std::string name = signal == SIGINT ? "INT" : "TERM";
   const pid_t pid =
-      launch(folder, "-n 2 sh -c 'trap \"echo heard; exit 0\" " + name + "; echo $$ > $RANK.pid; while :; do sleep 0.02; done'");
+      start(folder, "-n 2 sh -c 'trap \"echo heard; exit 0\" " + name + "; echo $$ > $RANK.pid; while :; do sleep 0.02; done'");
   const auto pids = written_pids(folder, 2);
   kill(pid, signal);
   const Outcome job = finish(folder, pid);
@@ -172,7 +172,7 @@ TEST_CASE("ronde-run: signals are passed on, and everybody ends", "[ronde-run]")
 
 TEST_CASE("ronde-run: processes die with their launcher", "[ronde-run]") {
   const Folder folder;
-  const pid_t pid = launch(folder, "-n 3 sh -c 'echo $$ > $RANK.pid; exec sleep 100'");
+  const pid_t pid = start(folder, "-n 3 sh -c 'echo $$ > $RANK.pid; exec sleep 100'");
   const auto pids = written_pids(folder, 3);
   kill(pid, SIGKILL);
   CHECK(finish(folder, pid).status == 1000 + SIGKILL);
