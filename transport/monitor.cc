@@ -99,7 +99,7 @@ void Monitor::run() {
   bool again = false;
   while (!stopping_.load(std::memory_order_seq_cst)) {
     const int n = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), again ? 2 : -1);
-    if (exiting.load(std::memory_order_seq_cst)) return;
+    while (exiting.load(std::memory_order_seq_cst)) pause();  // the process ends with the thread in here
     for (int i = 0; i < n && !stopping_.load(std::memory_order_seq_cst); ++i) dispatch(events[static_cast<size_t>(i)].data.u64);
     again = after_();
   }
