@@ -41,21 +41,22 @@ unusable() {
   ! grep -q '^FAILED: .*\.\(o\|so\|a\)\b' "$1" && grep -q '^ninja: error\|^FAILED: build.ninja\|ERROR: ' "$1"
 }
 
-# configure_and_build FOLDER TARGET MESON-ARGUMENTS...: TARGET may be "all". One at a time for one source tree: two ninjas in
+# configure_and_build FOLDER TARGETS MESON-ARGUMENTS...: TARGETS are words, maybe "all". One at a time for one source tree: two ninjas in
 # one folder disturb each other.
 configure_and_build() {
-  local folder=$1 target=$2 log=$1/build.log
+  local folder=$1 log=$1/build.log targets
+  read -r -a targets <<< "$2"
   shift 2
   exec 9< "$root"
   flock 9
   if ! configured "$folder"; then
     remove_build "$folder" && configure "$folder" "$@" || return
   fi
-  if ! ninja -C "$folder" "$target" > "$log" 2>&1; then
+  if ! ninja -C "$folder" "${targets[@]}" > "$log" 2>&1; then
     if unusable "$log"; then
       echo "$folder is unusable; configuring it from new" >&2
       remove_build "$folder" && configure "$folder" "$@" || return
-      ninja -C "$folder" "$target" > "$log" 2>&1
+      ninja -C "$folder" "${targets[@]}" > "$log" 2>&1
     else
       false
     fi || { show_failure "the build in $folder" "$log"; return 1; }
