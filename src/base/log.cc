@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <pthread.h>
 #include <set>
 #include <strings.h>
 #include <sys/syscall.h>
@@ -32,7 +33,11 @@ struct Sink {
 };
 
 Sink& sink() {
-  static Sink* one = new Sink;  // never destroyed: threads may log while the process exits
+  static Sink* one = [] {
+    // A fork while another thread writes a line would leave the lock held for ever in the child.
+    pthread_atfork([] { sink().mutex.lock(); }, [] { sink().mutex.unlock(); }, [] { sink().mutex.unlock(); });
+    return new Sink;  // never destroyed: threads may log while the process exits
+  }();
   return *one;
 }
 

@@ -1,5 +1,7 @@
 // The log: names of files and subsystems, levels, whole lines.
+#include <sys/wait.h>
 #include <unistd.h>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -113,4 +115,30 @@ TEST_CASE("lines of many threads stay whole", "[base]") {
   const auto lines = log.lines();
   CHECK(lines.size() == 400);
   for (const std::string& line : lines) CHECK((contains(line, "<" + body + ">") && line.back() == '>'));
+}
+
+TEST_CASE("a child of fork can log, whatever other threads were doing", "[base]") {
+  const LogTo log("WARN", "");
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      while (!stop) RONDE_WARN("a line of the parent");
+    });
+  }
+  int stuck = 0;
+  for (int i = 0; i < 30; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(5);
+      RONDE_WARN("a line of the child");
+      _exit(0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    stuck += !WIFEXITED(status);
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+  CHECK(stuck == 0);
 }
