@@ -221,3 +221,46 @@ TEST_CASE("odd addresses: nothing is assumed about alignment", "[world][collecti
   });
   REQUIRE(complaints == "");
 }
+
+TEST_CASE("RONDE_DETERMINISTIC: bits are the left fold over the ranks, whatever size, channels and slots", "[world][collectives]") {
+  constexpr int kRanks = 5;
+  // Values whose sum depends on the order of addition.
+  const auto value = [](int rank, size_t i) {
+    const uint32_t x = static_cast<uint32_t>(i) * 2654435761u + static_cast<uint32_t>(rank) * 2246822519u;
+    return static_cast<float>(static_cast<int32_t>(x ^ x >> 13)) * 1.0e-3f;
+  };
+  const auto fold = [&](size_t i) {
+    float sum = value(0, i);
+    for (int rank = 1; rank < kRanks; ++rank) sum += value(rank, i);
+    return sum;
+  };
+  const char* const settings[][4] = {{"1", "262144", "4", "16384"}, {"3", "16384", "2", "1"}, {"1", "8192", "2", "1000000"}};
+  for (const auto& [channels, buffer, slots, lend] : settings) {
+    const ScopedEnv env({{"RONDE_DETERMINISTIC", "1"}, {"RONDE_MIN_NCHANNELS", channels}, {"RONDE_BUFFSIZE", buffer}, {"RONDE_SLOTS", slots},
+                         {"RONDE_LEND_THRESHOLD", lend}});
+    const std::string complaints = run_world(kRanks, [&](ncclComm_t comm, int rank) -> std::string {
+      for (const size_t count : {size_t{1}, size_t{777}, size_t{30'000}}) {
+        std::vector<float> data(count * kRanks), sums(count);
+        for (size_t i = 0; i < data.size(); ++i) data[i] = value(rank, i);
+        RONDE_RANK_OK(ncclAllReduce(data.data(), sums.data(), count, ncclFloat32, ncclSum, comm, nullptr));
+        for (size_t i = 0; i < count; ++i) {
+          const float want = fold(i);
+          if (memcmp(&sums[i], &want, sizeof want) != 0) return "AllReduce differs at " + std::to_string(i) + " of " + std::to_string(count);
+        }
+        RONDE_RANK_OK(ncclReduceScatter(data.data(), sums.data(), count, ncclFloat32, ncclSum, comm, nullptr));
+        for (size_t i = 0; i < count; ++i) {
+          const float want = fold(static_cast<size_t>(rank) * count + i);
+          if (memcmp(&sums[i], &want, sizeof want) != 0) return "ReduceScatter differs at " + std::to_string(i) + " of " + std::to_string(count);
+        }
+        RONDE_RANK_OK(ncclReduce(data.data(), sums.data(), count, ncclFloat32, ncclSum, 2, comm, nullptr));
+        for (size_t i = 0; rank == 2 && i < count; ++i) {
+          const float want = fold(i);
+          if (memcmp(&sums[i], &want, sizeof want) != 0) return "Reduce differs at " + std::to_string(i) + " of " + std::to_string(count);
+        }
+      }
+      return "";
+    });
+    INFO("channels " << channels << ", buffer " << buffer << ", slots " << slots << ", lend from " << lend);
+    REQUIRE(complaints == "");
+  }
+}
