@@ -97,11 +97,11 @@ std::string read_file(const std::string& path) {
 /// The configuration files of this process, the strongest first; read once.
 const std::vector<Names>& conf_files() {
   static const std::vector<Names> files = [] {
-    const char* chosen = getenv("NCCL_CONF_FILE");
-    if (chosen == nullptr || *chosen == '\0') chosen = getenv("RONDE_CONF_FILE");
+    const char* chosen = process_variable("NCCL_CONF_FILE");
+    if (chosen == nullptr || *chosen == '\0') chosen = process_variable("RONDE_CONF_FILE");
     std::string path = chosen != nullptr ? chosen : "";
     if (path.empty()) {
-      const char* home = getenv("HOME");
+      const char* home = process_variable("HOME");
       if (home != nullptr) path = std::string(home) + "/.nccl.conf";
     } else if (access(path.c_str(), R_OK) != 0) {
       log_once(fmt::format("reading the configuration file {} named by NCCL_CONF_FILE: {}; it is ignored", path, strerror(errno)));
@@ -121,6 +121,8 @@ std::vector<std::string> environment_names() {
 }
 
 }  // namespace
+
+const char* process_variable(const char* name) { return getenv(name); }
 
 /// Turns raw text into Config values; the only writer of a Config.
 class ConfigReader {
@@ -231,7 +233,7 @@ std::vector<std::string> unknown_names(std::span<const std::string> names) {
 std::shared_ptr<const Config> current_config() {
   const std::vector<Names>& files = conf_files();
   ConfigReport report;
-  auto config = std::make_shared<const Config>(read_config([](const char* name) { return getenv(name); }, files, &report));
+  auto config = std::make_shared<const Config>(read_config(process_variable, files, &report));
   std::vector<std::string> names = environment_names();
   for (const Names& file : files) {
     for (const auto& [name, value] : file) names.push_back(name);

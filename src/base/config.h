@@ -50,6 +50,8 @@ std::span<const std::string_view> accepted_nccl_names();
 
 /// Where values come from: returns nullptr for an unset name.
 using GetEnv = std::function<const char*(const char*)>;
+/// The process's environment: the only place in the library that reads it by name.
+const char* process_variable(const char* name);
 
 /// The settings of one communicator, fixed once read. Cheap to share; thread-safe, since const.
 class Config {

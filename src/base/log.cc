@@ -43,7 +43,7 @@ Sink& sink() {
 
 // Only these three settings: the whole Config is read by current_config(), which logs.
 void open_sink(Sink& s) {
-  const Config config = read_config([](const char* name) { return getenv(name); }, {}, nullptr);
+  const Config config = read_config(process_variable, {}, nullptr);
   int level = 0;
   for (int i = 0; i < 6; ++i) {
     if (config.text(Setting::debug) == kLevels[i]) level = i;
