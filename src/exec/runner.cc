@@ -12,11 +12,10 @@ namespace {
 
 constexpr uint64_t kLook = 100 * kMillisecond;  // how long a thread sleeps before it looks at why
 
+/// Tells the core that this is a spin loop, where there is a way to.
 void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
 #endif
 }
 
