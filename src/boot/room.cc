@@ -93,7 +93,10 @@ Result<> Room::push_remote(int peer, uint64_t tag, std::span<const std::byte> by
   }
   Result<std::shared_ptr<Link>> link = parts_.family->reach(target(peer), patience);
   if (!link.ok()) {
-    return fail(Code::remote_error, fmt::format("reaching {}: {}", name(peer), link.error().what), Scope::communicator);
+    const bool gone = parts_.family->gone(place(peer).process).has_value();
+    const std::string what =
+        fmt::format("{}{}: {}", name(peer), gone ? " died or has left" : " cannot be reached", link.error().what);
+    return fail(Code::remote_error, what, Scope::communicator);
   }
   FrameHeader header;
   header.length = static_cast<uint32_t>(bytes.size());

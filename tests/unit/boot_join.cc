@@ -1,7 +1,9 @@
 // Joining: every way in, every number of ranks.
 #include <atomic>
 
+#include "boot/interfaces.h"
 #include "boot/listen.h"
+#include "boot/unique_id.h"
 #include "support/catch.h"
 #include "unit/boot_ranks.h"
 
@@ -68,6 +70,36 @@ TEST_CASE("ranks of different hosts join over TCP", "[boot]") {
                                 {{"RONDE_SOCKET_FAMILY", family}});
   CHECK(errors == Texts{});
   CHECK(good == n);
+}
+
+TEST_CASE("without a setting the best interfaces are found and tried", "[boot]") {
+  Findings findings;
+  const auto body = [&](Bootstrap& boot) {
+    findings.expect(gathers(boot), "wrong data");
+    findings.expect(contains(boot.describe(), "TCP over "), boot.describe());
+  };
+  CHECK(run_ranks(4, Path::tcp, body, {{"RONDE_SOCKET_IFNAME", ""}}) == Texts{});
+  CHECK(findings.wrong() == Texts{});
+}
+
+TEST_CASE("a root that is known by a link-local address alone is found behind the right interface", "[boot]") {
+  std::vector<Address> local;
+  for (const Interface& one : list_interfaces()) {
+    if (one.up && one.address.link_local()) local.push_back(one.address);
+  }
+  if (local.empty()) RONDE_SKIP("no interface has a link-local IPv6 address");
+  const auto id = make_unique_id(*config_of(settings_of(Path::tcp, 0)), hooks_of(Path::tcp, 0));
+  IdInfo info = *decode_id(*id);
+  local[0].port = info.root.addresses.at(0).port;
+  local[0].scope = 0;
+  info.root.addresses = {local[0]};
+  Findings findings;
+  run_threads(2, [&](int rank) {
+    Joined joined =
+        join({rank, 2, {*encode_id(info)}}, config_of(settings_of(Path::tcp, rank)), nullptr, hooks_of(Path::tcp, rank));
+    findings.expect(joined.ok() && gathers(**joined), joined.ok() ? "wrong data" : joined.error().what);
+  });
+  CHECK(findings.wrong() == Texts{});
 }
 
 TEST_CASE("some ranks share a process, others do not", "[boot]") {
