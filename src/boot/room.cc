@@ -107,7 +107,7 @@ Result<> Room::push_remote(int peer, uint64_t tag, std::span<const std::byte> by
   uint64_t mark = 0;
   if ((*link)->send(header, bytes, &mark) && (*link)->wait_sent(mark, patience)) return {};
   (*link)->wait_end(patience);
-  const char* why = patience.aborted() ? "aborted" : (*link)->closed() ? "the connection ended" : "the time limit has passed";
+  const char* why = patience.aborted() ? "aborted" : (*link)->closed() ? "it died or has left (the connection ended)" : "the time limit has passed";
   return fail(Code::remote_error, fmt::format("sending {} bytes to {}: {}", bytes.size(), name(peer), why), Scope::communicator);
 }
 
