@@ -98,7 +98,7 @@ TEST_CASE("thirty-two processes join, with few descriptors each", "[boot][proc]"
     if (!(*joined)->barrier().ok()) return "barrier failed";
     joined->reset();
     half->reset();
-    if (settled(open_descriptors, before) != before) return "descriptors are left";
+    if (settled(open_descriptors, before) > before) return "descriptors are left";
     return "good";
   });
   CHECK(texts == Texts(static_cast<size_t>(n), "good"));

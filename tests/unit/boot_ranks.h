@@ -118,10 +118,11 @@ inline int open_descriptors() {
   return count - 3;
 }
 
-/// Looks again until `value()` is `wanted` or five seconds have passed; the last value.
+/// Looks again until `value()` is at most `wanted` or five seconds have passed; the last value. It may fall below: an init that
+/// failed in an earlier test keeps its root for a while.
 inline int settled(const std::function<int()>& value, int wanted) {
   const Deadline limit = Deadline::in(5);
-  while (value() != wanted && !limit.passed()) std::this_thread::yield();
+  while (value() > wanted && !limit.passed()) std::this_thread::yield();
   return value();
 }
 
