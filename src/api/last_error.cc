@@ -1,6 +1,7 @@
 #include "api/last_error.h"
 
 #include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <cstring>
 #include <exception>
@@ -64,8 +65,10 @@ const char* last_error() noexcept {
 
 void report_error(std::string_view call, const Error& error) noexcept {
   try {
-    std::string text(call);
-    text.append(": ").append(error.what);
+    const std::string_view what = error.what;
+    const bool named = what.starts_with(call) && what.size() > call.size() && std::isalpha(static_cast<unsigned char>(what[call.size()])) == 0;
+    std::string text(named ? "" : call);
+    text.append(named ? "" : ": ").append(what);
     set_last_error(text);
     Error whole = error;
     whole.what = std::move(text);

@@ -17,7 +17,8 @@ void set_last_error(std::string_view text) noexcept;
 /// nullptr.
 const char* last_error() noexcept;
 
-/// Reports a failed call: logs "<call>: <what>" as WARN and makes it the last error. Never throws.
+/// Reports a failed call: logs "<call>: <what>" as WARN (the call once, where what begins with it) and makes it the last error. Never
+/// throws.
 void report_error(std::string_view call, const Error& error) noexcept;
 
 }  // namespace ronde

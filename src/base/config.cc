@@ -97,14 +97,15 @@ std::string read_file(const std::string& path) {
 /// The configuration files of this process, the strongest first; read once.
 const std::vector<Names>& conf_files() {
   static const std::vector<Names> files = [] {
-    const char* chosen = process_variable("NCCL_CONF_FILE");
-    if (chosen == nullptr || *chosen == '\0') chosen = process_variable("RONDE_CONF_FILE");
+    const char* name = "RONDE_CONF_FILE";
+    const char* chosen = process_variable(name);
+    if (chosen == nullptr || *chosen == '\0') chosen = process_variable(name = "NCCL_CONF_FILE");
     std::string path = chosen != nullptr ? chosen : "";
     if (path.empty()) {
       const char* home = process_variable("HOME");
       if (home != nullptr) path = std::string(home) + "/.nccl.conf";
     } else if (access(path.c_str(), R_OK) != 0) {
-      log_once(fmt::format("reading the configuration file {} named by NCCL_CONF_FILE: {}; it is ignored", path, strerror(errno)));
+      log_once(fmt::format("reading the configuration file {} named by {}: {}; it is ignored", path, name, strerror(errno)));
     }
     return std::vector<Names>{parse_conf(read_file(path)), parse_conf(read_file("/etc/nccl.conf"))};
   }();

@@ -22,6 +22,15 @@ TEST_CASE("the border turns results into codes") {
   CHECK(std::string(ncclGetLastError(nullptr)) == "Test: rank 3 ended");
 }
 
+TEST_CASE("a text that begins with the call does not name it twice") {
+  for (const char* text : {"Reduce: root 5 is none", "Reduce(count 1, float, sum) on rank 0 waits"}) {
+    CHECK(border("Reduce", [&]() -> Result<> { return fail(Code::remote_error, text); }) == ncclRemoteError);
+    CHECK(std::string(ncclGetLastError(nullptr)) == text);
+  }
+  CHECK(border("Reduce", []() -> Result<> { return fail(Code::remote_error, "ReduceScatter waits"); }) == ncclRemoteError);
+  CHECK(std::string(ncclGetLastError(nullptr)) == "Reduce: ReduceScatter waits");
+}
+
 TEST_CASE("ncclInProgress is no error and leaves no text") {
   set_last_error("before");
   CHECK(border("Test", []() -> Result<> { return fail(Code::in_progress, "not ready"); }) == ncclInProgress);
