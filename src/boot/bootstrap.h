@@ -4,7 +4,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,10 +30,17 @@ struct UniqueId {
 /// it has no secret then.
 Result<UniqueId> make_unique_id(const Config& config);
 
+class Bootstrap;
+
+/// The rest of a split or shrink: exchanges with the other ranks and gives the child. Each in any thread, several of one parent at
+/// once; the parent must outlive it.
+using ChildJob = std::function<Result<std::unique_ptr<Bootstrap>>()>;
+
 /// Channel between all ranks of one communicator. One user at a time. All calls are collective in the sense of their names, take
 /// O(log n) rounds, obey the abort word given at creation and the time limit (RONDE_INIT_TIMEOUT for each call, or set_deadline),
-/// and on failure name the ranks that are missing or dead. A collective that fails on one rank fails on all, and the bootstrap is
-/// of no more use, except to shrink. After fork() the child gets invalid_usage.
+/// and on failure name the ranks that are missing or dead. A collective that fails on one rank fails on all. After an all-gather
+/// that has failed the bootstrap is of no more use, except to shrink; a split that has failed leaves it as it was. After fork()
+/// the child gets invalid_usage.
 class Bootstrap {
  public:
   virtual ~Bootstrap() = default;
@@ -46,15 +55,17 @@ class Bootstrap {
   virtual Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) = 0;
   virtual Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) = 0;
   /// A bootstrap of the ranks with the same color (>= 0), ordered by key, then by rank; nullptr for color < 0. Collective over
-  /// all ranks; uses what is known of all ranks, no new unique id.
-  virtual Result<std::unique_ptr<Bootstrap>> split(int color, int key) = 0;
+  /// all ranks; uses what is known of all ranks, no new unique id. The splits of a rank are matched with those of the others in
+  /// the order of these calls; the jobs may run in any order. The job obeys `abort` (may be null) beside the parent's word and has
+  /// RONDE_INIT_TIMEOUT; the child obeys `abort` alone.
+  virtual ChildJob split(int color, int key, const AbortWord* abort) = 0;
   /// A bootstrap of the listed ranks (ascending, caller among them), made by those alone: the others may be dead. Their order is
-  /// kept. Works after this bootstrap has failed; where its abort word is raised, set_abort another first.
-  virtual Result<std::unique_ptr<Bootstrap>> shrink(std::span<const int> survivors) = 0;
-  /// The point in time that ends the calls that follow, instead of RONDE_INIT_TIMEOUT for each.
-  virtual void set_deadline(Deadline deadline) = 0;
-  /// Replaces the abort word that the calls of this object obey: a child of split or shrink begins with its parent's, which may
-  /// go earlier.
+  /// kept. Works after this bootstrap has failed, but not when its abort word is raised. Shrinks to one list are matched in the
+  /// order of these calls. `abort` and the time are as in split.
+  virtual ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) = 0;
+  /// The point in time that ends the all-gathers that follow; nullopt: again RONDE_INIT_TIMEOUT for each.
+  virtual void set_deadline(std::optional<Deadline> deadline) = 0;
+  /// Replaces the abort word that the calls of this object obey.
   virtual void set_abort(const AbortWord* abort) = 0;
   /// "in process", "unix socket", "TCP over eth0", or several of them, for the log.
   virtual std::string describe() const = 0;

@@ -212,7 +212,7 @@ void Family::deliver(const FrameHeader& header, std::span<const std::byte> paylo
   if (!box) return;
   if (header.kind == FrameKind::data) box->put(header.from, header.tag, Bytes(payload.begin(), payload.end()));
   if (header.kind == FrameKind::leave) box->leave(header.from);
-  if (header.kind == FrameKind::poison) box->poison(unpack_error(payload));
+  if (header.kind == FrameKind::poison) box->poison(exchange_of(header.tag), unpack_error(payload));
 }
 
 }  // namespace ronde

@@ -271,7 +271,7 @@ Result<std::unique_ptr<Bootstrap>> Joiner::enter(Reply hand_out) {
     const Reply reply = Reply::unpack(*message);
     return reply.kind == Reply::Kind::failed ? std::optional<Error>(text(reply.error)) : std::nullopt;
   }));
-  room->clear_deadline();
+  room->set_deadline(std::nullopt);
   say(FrameKind::done, {});
   return std::unique_ptr<Bootstrap>(std::move(room));
 }

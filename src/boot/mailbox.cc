@@ -15,18 +15,19 @@ void Mailbox::put(int from, uint64_t tag, Bytes message) {
   changed_.notify_all();
 }
 
-void Mailbox::poison(Error error) {
+void Mailbox::poison(uint64_t exchange, Error error) {
   {
     const std::lock_guard lock(mutex_);
-    if (!poison_) poison_ = std::move(error);
+    poison_.emplace(exchange, std::move(error));
     ++version_;
   }
   changed_.notify_all();
 }
 
-std::optional<Error> Mailbox::poisoned() {
+std::optional<Error> Mailbox::poisoned(uint64_t exchange) {
   const std::lock_guard lock(mutex_);
-  return poison_;
+  const auto at = poison_.find(exchange);
+  return at == poison_.end() ? std::nullopt : std::optional(at->second);
 }
 
 void Mailbox::leave(int from) {
@@ -69,7 +70,8 @@ Taken Mailbox::take(int from, uint64_t tag, const Patience& patience, const std:
       taken.how = Ended::message;
       return taken;
     }
-    std::optional<Error> problem = poison_;
+    std::optional<Error> problem;
+    if (const auto at = poison_.find(exchange_of(tag)); at != poison_.end()) problem = at->second;
     if (!problem && left_.count(from) != 0) problem = fail(Code::remote_error, fmt::format("rank {} has left", from));
     const uint64_t seen = version_;
     lock.unlock();

@@ -22,8 +22,9 @@ namespace ronde {
 struct Patience {
   const AbortWord* abort = nullptr;  ///< may be null
   Deadline deadline = Deadline::never();
+  const AbortWord* child = nullptr;  ///< a second word: of the communicator that is being made; may be null
 
-  bool aborted() const { return abort != nullptr && abort->raised(); }
+  bool aborted() const { return (abort != nullptr && abort->raised()) || (child != nullptr && child->raised()); }
 };
 
 /// The abort word has no way to wake us, so nobody sleeps longer than this without looking at it.
@@ -38,13 +39,17 @@ struct Taken {
   Error error;    ///< of `failed`
 };
 
-/// Messages to one rank of one room, in order by sender and tag. Any thread may put; one takes.
+/// The number of the exchange to which a tag belongs: a split's, or 0 for those that the room's ranks make one after the other.
+inline constexpr int kTagBits = 8;
+inline uint64_t exchange_of(uint64_t tag) { return tag >> kTagBits; }
+
+/// Messages to one rank of one room, in order by sender and tag. Any thread may put and take; a tag has one taker.
 class Mailbox {
  public:
   void put(int from, uint64_t tag, Bytes message);
-  /// The room has failed: every take that finds no message returns `error`. The first error stays.
-  void poison(Error error);
-  std::optional<Error> poisoned();
+  /// An exchange has failed: every take of its tags that finds no message returns `error`. The first error stays.
+  void poison(uint64_t exchange, Error error);
+  std::optional<Error> poisoned(uint64_t exchange);
   /// Nothing more will come from rank `from`.
   void leave(int from);
   /// Makes a waiting take look again.
@@ -64,7 +69,7 @@ class Mailbox {
   uint64_t version_ = 0;
   std::map<std::pair<int, uint64_t>, std::deque<Bytes>> mail_;
   std::set<int> left_;
-  std::optional<Error> poison_;
+  std::map<uint64_t, Error> poison_;  // by exchange
 };
 
 }  // namespace ronde

@@ -7,14 +7,13 @@
 #include <set>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "boot/root.h"
 
 namespace ronde {
 namespace {
 
-constexpr uint64_t kUserTag = uint64_t{1} << 32;  // send and recv; the collectives use the tags below
+constexpr uint64_t kUserTag = uint64_t{1} << 63;  // send and recv; the collectives use the tags below
 constexpr double kBelieveRefusal = 1;             // seconds: a peer has listened since before it was known
 constexpr uint64_t kWatchAfter = 200 * kMillisecond;
 
@@ -50,7 +49,7 @@ Patience Room::patience() const {
 }
 
 std::string Room::name(int peer) const {
-  return place(peer).process == 0 ? fmt::format("rank {}", peer) : who(peer, place(peer));
+  return place(peer).process == 0 ? fmt::format("rank {}", number_of(peer)) : who(number_of(peer), place(peer));
 }
 
 Target Room::target(int peer) const {
@@ -75,7 +74,7 @@ Result<> Room::push(int peer, uint64_t tag, std::span<const std::byte> bytes, co
   Result<> pushed = local(peer) ? push_local(peer, tag, bytes) : push_remote(peer, tag, bytes, patience);
   if (pushed.ok()) return pushed;
   // A peer that has failed says why before it goes: that tells more than its absence.
-  if (std::optional<Error> why = mailbox_->poisoned()) return *std::move(why);
+  if (std::optional<Error> why = mailbox_->poisoned(exchange_of(tag))) return *std::move(why);
   return pushed;
 }
 
@@ -125,16 +124,19 @@ std::optional<Error> Room::trouble_with(int peer, uint64_t since) {
   return std::nullopt;
 }
 
-Result<Bytes> Room::pull(int peer, uint64_t tag, const Patience& patience) {
+Result<Bytes> Room::pull(int peer, uint64_t tag, const Patience& patience, const std::function<void()>& meanwhile) {
   const uint64_t since = now_ns();
-  Taken taken = mailbox_->take(peer, tag, patience, [&] { return trouble_with(peer, since); });
+  Taken taken = mailbox_->take(peer, tag, patience, [&] {
+    if (meanwhile) meanwhile();
+    return trouble_with(peer, since);
+  });
   if (taken.how == Ended::message) return std::move(taken.message);
   if (taken.how == Ended::failed) return std::move(taken.error);
   if (taken.how == Ended::aborted) {
-    return fail(Code::remote_error, fmt::format("aborted while rank {} waited for {}", rank_, name(peer)), Scope::communicator);
+    return fail(Code::remote_error, fmt::format("aborted while rank {} waited for {}", number_of(rank_), name(peer)), Scope::communicator);
   }
   return fail(Code::remote_error,
-              fmt::format("rank {} waited {:.1f} s for {}, which did not come", rank_,
+              fmt::format("rank {} waited {:.1f} s for {}, which did not come", number_of(rank_),
                           static_cast<double>(now_ns() - since) / 1e9, name(peer)),
               Scope::communicator);
 }
@@ -155,109 +157,10 @@ Result<> Room::recv(int peer, uint32_t tag, std::span<std::byte> bytes) {
   return {};
 }
 
-Result<> Room::unpack_round(std::span<const std::byte> message, int from, const char* what, uint64_t shape, int count,
-                            Blobs& blobs) {
-  Reader in(message);
-  const std::string theirs = in.text();
-  const auto their_shape = in.get<uint64_t>();
-  const auto their_count = in.get<uint32_t>();
-  if (theirs != what || their_shape != shape || their_count != static_cast<uint32_t>(count)) {
-    return fail(Code::invalid_usage,
-                fmt::format("the ranks are in different calls of the bootstrap: rank {} in {} ({} bytes), {} in {} ({} bytes)",
-                            rank_, what, shape, name(from), theirs, their_shape),
-                Scope::communicator);
-  }
-  for (int i = 0; i < count; ++i) {
-    const auto blob = in.blob();
-    blobs[static_cast<size_t>((from + i) % size())].assign(blob.begin(), blob.end());
-  }
-  if (!in.ok())
-    return fail(Code::internal_error, fmt::format("{} sent a message that cannot be read", name(from)), Scope::communicator);
-  return {};
-}
-
-Result<> Room::gather_rounds(Blobs& blobs, const char* what, uint64_t shape, const Patience& patience) {
-  const int n = size();
-  for (int have = 1, round = 0; have < n; have *= 2, ++round) {
-    // Bruck: I hold the blobs of `have` ranks from mine on; the rank `have` below needs them, the one `have` above has the next.
-    const int count = std::min(have, n - have);
-    Writer out;
-    out.text(what).put(shape).put(static_cast<uint32_t>(count));
-    for (int i = 0; i < count; ++i) out.blob(blobs[static_cast<size_t>((rank_ + i) % n)]);
-    RONDE_TRY(push((rank_ - have + n) % n, static_cast<uint64_t>(round), out.take(), patience));
-    const int from = (rank_ + have) % n;
-    RONDE_TRY(const Bytes message, pull(from, static_cast<uint64_t>(round), patience));
-    RONDE_TRY(unpack_round(message, from, what, shape, count, blobs));
-  }
-  return {};
-}
-
-Result<> Room::gather(Blobs& blobs, const char* what, uint64_t shape) {
-  RONDE_TRY(usable(rank_));
-  const Patience limit = patience();
-  Result<> result = gather_rounds(blobs, what, shape, limit);
-  if (!result.ok() && !limit.aborted()) spread(result.error());
-  return result;
-}
-
-/// A rank that waits for us would else learn only that we did not come, not why.
-void Room::spread(const Error& error) {
-  Writer out;
-  pack_error(out, error);
-  const Bytes message = out.take();
-  FrameHeader header;
-  header.kind = FrameKind::poison;
-  header.length = static_cast<uint32_t>(message.size());
-  header.token = token_;
-  header.from = rank_;
-  for (int peer = 0; peer < size(); ++peer) {
-    header.to = peer;
-    if (place(peer).process == 0) continue;
-    if (local(peer)) {
-      if (const auto box = parts_.family->mailbox(token_, peer)) box->poison(error);
-    } else if (const auto link = parts_.family->linked(place(peer).process)) {
-      link->send(header, message);
-    }
-  }
-}
-
-Result<> Room::all_gather(std::span<std::byte> all) {
-  if (all.size() % static_cast<size_t>(size()) != 0) {
-    return fail(Code::invalid_argument,
-                fmt::format("an all-gather of {} bytes over {} ranks: the parts are not equal", all.size(), size()));
-  }
-  const size_t part = all.size() / static_cast<size_t>(size());
-  Blobs blobs(static_cast<size_t>(size()));
-  const auto mine = all.subspan(part * static_cast<size_t>(rank_), part);
-  blobs[static_cast<size_t>(rank_)].assign(mine.begin(), mine.end());
-  RONDE_TRY(gather(blobs, "AllGather", part));
-  for (size_t peer = 0; peer < blobs.size(); ++peer) {
-    if (blobs[peer].size() != part) return fail(Code::internal_error, fmt::format("rank {} gave a part of another size", peer));
-    std::copy(blobs[peer].begin(), blobs[peer].end(), all.begin() + static_cast<ptrdiff_t>(peer * part));
-  }
-  return {};
-}
-
-Result<> Room::introduce(std::function<std::optional<Error>()> trouble) {
-  Blobs blobs(static_cast<size_t>(size()));
-  Writer mine;
-  pack(mine, place(rank_));
-  blobs[static_cast<size_t>(rank_)] = mine.take();
-  trouble_ = std::move(trouble);
-  Result<> result = gather(blobs, "init", 0);
-  trouble_ = nullptr;
-  if (!result.ok()) return result;
-  for (size_t peer = 0; peer < blobs.size(); ++peer) {
-    Reader in(blobs[peer]);
-    parts_.places[peer] = unpack_place(in);
-    if (!in.ok()) return fail(Code::internal_error, fmt::format("the place of rank {} cannot be read", peer));
-  }
-  return {};
-}
-
-Result<std::unique_ptr<Bootstrap>> Room::child(std::span<const int> members, const Token& token) const {
+std::unique_ptr<Room> Room::child(std::span<const int> members, const Token& token, const AbortWord* abort) const {
   RoomParts parts = parts_;
   parts.places.clear();
+  parts.abort = abort;
   int rank = -1;
   bool alone = true;
   for (const int member : members) {
@@ -269,19 +172,25 @@ Result<std::unique_ptr<Bootstrap>> Room::child(std::span<const int> members, con
     parts.network = nullptr;
     parts.listener = nullptr;
   }
-  auto room = std::make_unique<Room>(std::move(parts), token, rank);
-  if (deadline_) room->set_deadline(*deadline_);
-  return std::unique_ptr<Bootstrap>(std::move(room));
+  return std::make_unique<Room>(std::move(parts), token, rank);
 }
 
-Result<std::unique_ptr<Bootstrap>> Room::split(int color, int key) {
+Patience Room::child_patience(const AbortWord* abort) const {
+  return {parts_.abort, Deadline::in(parts_.config->seconds(Setting::init_timeout)), abort};
+}
+
+ChildJob Room::split(int color, int key, const AbortWord* abort) {
+  const std::lock_guard lock(mutex_);
+  return [this, color, key, number = ++splits_, abort] { return split_job(color, key, number, abort); };
+}
+
+Result<std::unique_ptr<Bootstrap>> Room::split_job(int color, int key, uint64_t number, const AbortWord* abort) {
   struct Choice {
     int color, key;
   };
   std::vector<Choice> choices(static_cast<size_t>(size()));
   choices[static_cast<size_t>(rank_)] = {color, key};
-  RONDE_TRY(all_gather(std::as_writable_bytes(std::span(choices))));
-  ++splits_;
+  RONDE_TRY(gather_parts(std::as_writable_bytes(std::span(choices)), {"Split", 0, child_patience(abort), number}));
   if (color < 0) return std::unique_ptr<Bootstrap>();
   std::vector<int> members;
   for (int peer = 0; peer < size(); ++peer) {
@@ -289,11 +198,18 @@ Result<std::unique_ptr<Bootstrap>> Room::split(int color, int key) {
   }
   std::stable_sort(members.begin(), members.end(),
                    [&](int a, int b) { return choices[static_cast<size_t>(a)].key < choices[static_cast<size_t>(b)].key; });
-  const uint64_t seed[2] = {splits_, static_cast<uint64_t>(color)};
-  return child(members, keyed_hash(token_, "split", std::as_bytes(std::span(seed))));
+  const uint64_t seed[2] = {number, static_cast<uint64_t>(color)};
+  return std::unique_ptr<Bootstrap>(child(members, keyed_hash(token_, "split", std::as_bytes(std::span(seed))), abort));
 }
 
-Result<std::unique_ptr<Bootstrap>> Room::shrink(std::span<const int> survivors) {
+ChildJob Room::shrink(std::span<const int> survivors, const AbortWord* abort) {
+  std::vector<int> members(survivors.begin(), survivors.end());
+  const std::lock_guard lock(mutex_);
+  const uint64_t number = ++shrinks_[members];
+  return [this, members = std::move(members), number, abort] { return shrink_job(members, number, abort); };
+}
+
+Result<std::unique_ptr<Bootstrap>> Room::shrink_job(const std::vector<int>& survivors, uint64_t number, const AbortWord* abort) {
   RONDE_TRY(usable(rank_));
   const bool good = std::is_sorted(survivors.begin(), survivors.end(), std::less_equal<int>()) &&
                     std::binary_search(survivors.begin(), survivors.end(), rank_) && survivors.front() >= 0 &&
@@ -303,12 +219,14 @@ Result<std::unique_ptr<Bootstrap>> Room::shrink(std::span<const int> survivors) 
         Code::invalid_argument,
         fmt::format("the survivors of a shrink must ascend, lie below {}, and include the caller, rank {}", size(), rank_));
   }
-  uint64_t list = fnv1a("");
-  for (const int survivor : survivors) list = fnv1a_u64(static_cast<uint64_t>(survivor), list);
-  const uint64_t seed[2] = {list, ++shrinks_[list]};
-  RONDE_TRY(std::unique_ptr<Bootstrap> room, child(survivors, keyed_hash(token_, "shrink", std::as_bytes(std::span(seed)))));
-  RONDE_TRY(room->barrier());
-  return room;
+  std::vector<uint64_t> seed(survivors.begin(), survivors.end());
+  seed.push_back(number);
+  std::unique_ptr<Room> room = child(survivors, keyed_hash(token_, "shrink", std::as_bytes(std::span(seed))), abort);
+  room->numbers_ = survivors;
+  std::vector<std::byte> all(survivors.size());
+  RONDE_TRY(room->gather_parts(all, {"Shrink", 0, child_patience(abort)}));
+  room->numbers_.clear();
+  return std::unique_ptr<Bootstrap>(std::move(room));
 }
 
 std::string Room::describe() const {

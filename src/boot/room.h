@@ -6,11 +6,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "boot/bootstrap.h"
 #include "boot/family.h"
 #include "boot/network.h"
@@ -42,10 +44,9 @@ class Room final : public Bootstrap {
   Result<> all_gather(std::span<std::byte> all) override;
   Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) override;
   Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) override;
-  Result<std::unique_ptr<Bootstrap>> split(int color, int key) override;
-  Result<std::unique_ptr<Bootstrap>> shrink(std::span<const int> survivors) override;
-  void set_deadline(Deadline deadline) override { deadline_ = deadline; }
-  void clear_deadline() { deadline_.reset(); }
+  ChildJob split(int color, int key, const AbortWord* abort) override;
+  ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override;
+  void set_deadline(std::optional<Deadline> deadline) override { deadline_ = deadline; }
   void set_abort(const AbortWord* abort) override { parts_.abort = abort; }
   std::string describe() const override;
 
@@ -55,23 +56,42 @@ class Room final : public Bootstrap {
 
  private:
   using Blobs = std::vector<Bytes>;
-  /// Each rank gives one blob and gets all, in ceil(log2 n) rounds. `what` and `shape` must be the same on all ranks.
-  Result<> gather(Blobs& blobs, const char* what, uint64_t shape);
-  Result<> gather_rounds(Blobs& blobs, const char* what, uint64_t shape, const Patience& patience);
-  Result<> unpack_round(std::span<const std::byte> message, int from, const char* what, uint64_t shape, int count, Blobs& blobs);
+  /// One all-gather. `what` and `shape` must be the same on all ranks.
+  struct Exchange {
+    const char* what = "";
+    uint64_t shape = 0;
+    Patience patience;
+    uint64_t number = 0;  ///< of a split: several may be under way; 0: one after the other
+    uint64_t since = now_ns();
+
+    uint64_t tag(uint64_t round) const { return number << kTagBits | round; }
+  };
+  /// Each rank gives one blob and gets all, in ceil(log2 n) rounds.
+  Result<> gather(Blobs& blobs, const Exchange& exchange);
+  Result<> gather_rounds(Blobs& blobs, const Exchange& exchange);
+  Result<> unpack_round(std::span<const std::byte> message, int from, const Exchange& exchange, int count, Blobs& blobs);
+  Result<> gather_parts(std::span<std::byte> all, const Exchange& exchange);
   Result<> push(int peer, uint64_t tag, std::span<const std::byte> bytes, const Patience& patience);
   Result<> push_local(int peer, uint64_t tag, std::span<const std::byte> bytes);
   Result<> push_remote(int peer, uint64_t tag, std::span<const std::byte> bytes, const Patience& patience);
-  Result<Bytes> pull(int peer, uint64_t tag, const Patience& patience);
+  /// The next message of (peer, tag); while it waits it does what `meanwhile` says.
+  Result<Bytes> pull(int peer, uint64_t tag, const Patience& patience, const std::function<void()>& meanwhile = nullptr);
   std::optional<Error> trouble_with(int peer, uint64_t since);
-  void spread(const Error& error);
+  bool tell(int peer, uint64_t tag);
+  void answer_roll(const Exchange& exchange);
+  Error call_roll(const Blobs& blobs, const Exchange& exchange, Error late);
+  void spread(const Error& error, uint64_t number);
   Result<> usable(int peer) const;
-  Result<std::unique_ptr<Bootstrap>> child(std::span<const int> members, const Token& token) const;
+  Result<std::unique_ptr<Bootstrap>> split_job(int color, int key, uint64_t number, const AbortWord* abort);
+  Result<std::unique_ptr<Bootstrap>> shrink_job(const std::vector<int>& survivors, uint64_t number, const AbortWord* abort);
+  std::unique_ptr<Room> child(std::span<const int> members, const Token& token, const AbortWord* abort) const;
 
   bool local(int peer) const { return place(peer).process == parts_.node->process(); }
   const Place& place(int peer) const { return parts_.places[static_cast<size_t>(peer)]; }
   Target target(int peer) const;
   Patience patience() const;
+  Patience child_patience(const AbortWord* abort) const;
+  int number_of(int peer) const { return numbers_.empty() ? peer : numbers_[static_cast<size_t>(peer)]; }
   std::string name(int peer) const;
 
   RoomParts parts_;
@@ -81,8 +101,11 @@ class Room final : public Bootstrap {
   std::shared_ptr<Mailbox> mailbox_;
   std::optional<Deadline> deadline_;
   std::function<std::optional<Error>()> trouble_;
+  std::vector<int> numbers_;  // while a shrink is under way: the ranks' numbers in the parent, by which texts call them
+
+  std::mutex mutex_;  // guards what follows
   uint64_t splits_ = 0;
-  std::map<uint64_t, uint64_t> shrinks_;  // by the list of survivors
+  std::map<std::vector<int>, uint64_t> shrinks_;  // by the list of survivors
 };
 
 }  // namespace ronde

@@ -71,6 +71,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   bool has_seat() const { return seat_up_.load(std::memory_order_acquire); }  // pairs with make_fabric: the monitor and Abort may ask early
   Fabric& fabric() { return *fabric_; }
   Bootstrap& bootstrap() { return *bootstrap_; }
+  const AbortWord& boot_abort() const { return boot_abort_; }
   Plans& plans() { return *plans_; }
   int message_link() const { return links_ - 1; }
 

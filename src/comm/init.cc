@@ -70,7 +70,6 @@ Result<> Communicator::init(const std::vector<UniqueId>& ids) {
 Result<> Communicator::init_over(std::unique_ptr<Bootstrap> bootstrap, const Communicator& parent) {
   config_ = parent.config_;
   bootstrap_ = std::move(bootstrap);
-  bootstrap_->set_abort(&boot_abort_);
   rank_ = bootstrap_->rank();
   ranks_ = bootstrap_->size();
   return bring_up();
@@ -88,7 +87,7 @@ Result<> Communicator::bring_up() {
   own_stream_ = blocking_ ? nullptr : std::make_shared<HostStream>();
   seat_->control().state.store(static_cast<uint32_t>(RankState::alive), std::memory_order_seq_cst);
   RONDE_TRY(bootstrap_->barrier());
-  bootstrap_->set_deadline(Deadline::never());
+  bootstrap_->set_deadline(std::nullopt);
   note_local_rank(bootstrap_->token(), *this);
   if (rank_ == 0) {
     RONDE_INFO(init, "communicator {:016x} of {} ranks is up ({}), {} reductions", bootstrap_->token()[0], ranks_, bootstrap_->describe(),

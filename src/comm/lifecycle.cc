@@ -24,8 +24,8 @@ Result<Offspring> split(const std::shared_ptr<Communicator>& parent, int color, 
   }
   auto child = std::make_shared<Communicator>(0, 1, own);
   const bool takes_part = color >= 0;
-  auto job = [parent, member = child.get(), color, key, takes_part]() -> Result<> {
-    RONDE_TRY(std::unique_ptr<Bootstrap> bootstrap, parent->bootstrap().split(color, key));
+  auto job = [parent, member = child.get(), takes_part, exchange = parent->bootstrap().split(color, key, &child->boot_abort())]() -> Result<> {
+    RONDE_TRY(std::unique_ptr<Bootstrap> bootstrap, exchange());
     if (!takes_part) return {};
     return member->init_over(std::move(bootstrap), *parent);
   };
@@ -54,8 +54,8 @@ Result<Offspring> shrink(const std::shared_ptr<Communicator>& parent, std::span<
     RONDE_TRY(parent->usable());
   }
   auto child = std::make_shared<Communicator>(0, 1, own);
-  auto job = [parent, member = child.get(), survivors = std::move(survivors)]() -> Result<> {
-    RONDE_TRY(std::unique_ptr<Bootstrap> bootstrap, parent->bootstrap().shrink(survivors));
+  auto job = [parent, member = child.get(), exchange = parent->bootstrap().shrink(survivors, &child->boot_abort())]() -> Result<> {
+    RONDE_TRY(std::unique_ptr<Bootstrap> bootstrap, exchange());
     return member->init_over(std::move(bootstrap), *parent);
   };
   return Offspring{std::move(child), std::move(job)};

@@ -91,7 +91,7 @@ TEST_CASE("thirty-two processes join, with few descriptors each", "[boot][proc]"
     if (!joined.ok()) return joined.error().what;
     if (!gathers(**joined) || !gathers(**joined)) return "wrong data";
     if (open_descriptors() - before > 30) return "too many descriptors: " + std::to_string(open_descriptors() - before);
-    auto half = (*joined)->split(rank % 2, 0);
+    auto half = (*joined)->split(rank % 2, 0, nullptr)();
     if (!half.ok() || !gathers(**half)) return "split failed";
     const std::string route = tcp ? "TCP over lo" : "unix socket";
     if ((*joined)->describe() != route) return "went by " + (*joined)->describe();
@@ -201,7 +201,7 @@ TEST_CASE("survivors of a killed rank learn its name and shrink without it", "[b
     for (int i = 0; i < n; ++i) {
       if (i != dead) survivors.push_back(i);
     }
-    auto rest = (*joined)->shrink(survivors);
+    auto rest = (*joined)->shrink(survivors, nullptr)();
     if (!rest.ok()) return rest.error().what;
     joined->reset();
     return gathers(**rest) ? "good" : "wrong data";

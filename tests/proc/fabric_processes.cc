@@ -305,9 +305,9 @@ class Dying final : public Bootstrap {
   }
   Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) override { return inner_.send(peer, tag, bytes); }
   Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) override { return inner_.recv(peer, tag, bytes); }
-  Result<std::unique_ptr<Bootstrap>> split(int color, int key) override { return inner_.split(color, key); }
-  Result<std::unique_ptr<Bootstrap>> shrink(std::span<const int> survivors) override { return inner_.shrink(survivors); }
-  void set_deadline(Deadline deadline) override { inner_.set_deadline(deadline); }
+  ChildJob split(int color, int key, const AbortWord* abort) override { return inner_.split(color, key, abort); }
+  ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override { return inner_.shrink(survivors, abort); }
+  void set_deadline(std::optional<Deadline> deadline) override { inner_.set_deadline(deadline); }
   void set_abort(const AbortWord* abort) override { inner_.set_abort(abort); }
   std::string describe() const override { return inner_.describe(); }
 

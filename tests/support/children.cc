@@ -73,9 +73,9 @@ class PipeBootstrap final : public Bootstrap {
   }
   Result<> send(int, uint32_t, std::span<const std::byte>) override { return unsupported(); }
   Result<> recv(int, uint32_t, std::span<std::byte>) override { return unsupported(); }
-  Result<std::unique_ptr<Bootstrap>> split(int, int) override { return unsupported(); }
-  Result<std::unique_ptr<Bootstrap>> shrink(std::span<const int>) override { return unsupported(); }
-  void set_deadline(Deadline) override {}
+  ChildJob split(int, int, const AbortWord*) override { return unsupported; }
+  ChildJob shrink(std::span<const int>, const AbortWord*) override { return unsupported; }
+  void set_deadline(std::optional<Deadline>) override {}
   void set_abort(const AbortWord*) override {}
   std::string describe() const override { return "pipes of a test"; }
 

@@ -77,11 +77,11 @@ Result<> LocalBootstrap::recv(int peer, uint32_t tag, std::span<std::byte> bytes
   return {};
 }
 
-Result<std::unique_ptr<Bootstrap>> LocalBootstrap::split(int, int) {
-  return fail(Code::internal_error, "the test bootstrap does not split");
+ChildJob LocalBootstrap::split(int, int, const AbortWord*) {
+  return [] { return fail(Code::internal_error, "the test bootstrap does not split"); };
 }
-Result<std::unique_ptr<Bootstrap>> LocalBootstrap::shrink(std::span<const int>) {
-  return fail(Code::internal_error, "the test bootstrap does not shrink");
+ChildJob LocalBootstrap::shrink(std::span<const int>, const AbortWord*) {
+  return [] { return fail(Code::internal_error, "the test bootstrap does not shrink"); };
 }
 
 void run_ranks(int ranks, const std::function<void(int, Bootstrap&)>& body) {

@@ -21,9 +21,9 @@ class LocalBootstrap final : public Bootstrap {
   Result<> all_gather(std::span<std::byte> all) override;
   Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) override;
   Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) override;
-  Result<std::unique_ptr<Bootstrap>> split(int color, int key) override;
-  Result<std::unique_ptr<Bootstrap>> shrink(std::span<const int> survivors) override;
-  void set_deadline(Deadline deadline) override { deadline_ = deadline; }
+  ChildJob split(int color, int key, const AbortWord* abort) override;
+  ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override;
+  void set_deadline(std::optional<Deadline> deadline) override { deadline_ = deadline.value_or(Deadline::in(60)); }
   void set_abort(const AbortWord* abort) override { abort_ = abort; }
   std::string describe() const override { return "threads of a test"; }
 

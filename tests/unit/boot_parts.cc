@@ -251,12 +251,14 @@ TEST_CASE("a mailbox gives what came before it says what went wrong", "[boot]") 
   const auto none = [] { return std::optional<Error>(); };
   box.put(1, 0, Bytes(3));
   box.leave(1);
-  box.poison(fail(Code::remote_error, "first"));
-  box.poison(fail(Code::remote_error, "second"));
+  box.poison(0, fail(Code::remote_error, "first"));
+  box.poison(0, fail(Code::remote_error, "second"));
   CHECK(box.take(1, 0, {}, none).how == Ended::message);
   const Taken after = box.take(1, 0, {}, none);
   CHECK(after.how == Ended::failed);
   CHECK(after.error.what == "first");
+  const uint64_t other_exchange = uint64_t{1} << kTagBits;
+  CHECK(box.take(2, other_exchange, {nullptr, Deadline::in(0.01)}, none).how == Ended::expired);
   Mailbox left;
   left.leave(4);
   CHECK(contains(left.take(4, 0, {}, none).error.what, "rank 4 has left"));
@@ -269,6 +271,7 @@ TEST_CASE("a wait for mail ends by abort and by time", "[boot]") {
   CHECK(box.take(0, 0, {&abort, Deadline::in(0.01)}, none).how == Ended::expired);
   abort.raise();
   CHECK(box.take(0, 0, {&abort, Deadline::never()}, none).how == Ended::aborted);
+  CHECK(box.take(0, 0, {nullptr, Deadline::never(), &abort}, none).how == Ended::aborted);
 }
 
 TEST_CASE("the handshake proves the secret in both directions, and nothing else does", "[boot]") {

@@ -97,19 +97,19 @@ TEST_CASE("split: colors, keys, no color, and splits of splits", "[boot]") {
   CHECK(run_ranks(n, path, [&](Bootstrap& boot) {
           const int me = boot.rank();
           // Odd and even, in falling order; rank 6 stays out.
-          auto half = boot.split(me == 6 ? -1 : me % 2, -me);
+          auto half = boot.split(me == 6 ? -1 : me % 2, -me, nullptr)();
           if (!half.ok()) return;
           if (me == 6) {
             good += *half == nullptr;
           } else {
             bool right = (*half)->size() == 3 && (*half)->rank() == (5 - me) / 2 && gathers(**half);
             right = right && (*half)->token() != boot.token();
-            auto again = (*half)->split((*half)->rank() == 0 ? 1 : 0, 0);
+            auto again = (*half)->split((*half)->rank() == 0 ? 1 : 0, 0, nullptr)();
             right = right && again.ok() && (*again)->size() == ((*half)->rank() == 0 ? 1 : 2) && gathers(**again);
             good += right && gathers(**half);
           }
           // A second split of the parent is another one.
-          auto all = boot.split(0, 0);
+          auto all = boot.split(0, 0, nullptr)();
           good += all.ok() && (*all)->size() == n && (*all)->rank() == me && gathers(**all) && gathers(boot);
         }) == Texts{});
   CHECK(good == 2 * n);
@@ -119,12 +119,65 @@ TEST_CASE("a child of split outlives its parent", "[boot]") {
   const Path path = any_path();
   std::array<std::unique_ptr<Bootstrap>, 6> children;
   CHECK(run_ranks(6, path, [&](Bootstrap& boot) {
-          auto child = boot.split(boot.rank() % 2, 0);
+          auto child = boot.split(boot.rank() % 2, 0, nullptr)();
           if (child.ok()) children[static_cast<size_t>(boot.rank())] = std::move(*child);
         }) == Texts{});
   std::atomic<int> good{0};
   run_threads(6, [&](int i) { good += children[static_cast<size_t>(i)] && gathers(*children[static_cast<size_t>(i)]); });
   CHECK(good == 6);
+}
+
+TEST_CASE("splits are matched in the order of the calls, whatever the order of their jobs", "[boot]") {
+  const Path path = any_path();
+  std::atomic<int> good{0};
+  CHECK(run_ranks(4, path, [&](Bootstrap& boot) {
+          const int me = boot.rank();
+          const ChildJob halves = boot.split(me % 2, 0, nullptr), reversed = boot.split(0, -me, nullptr);
+          Result<std::unique_ptr<Bootstrap>> half, all;
+          std::thread other([&] { half = halves(); });
+          all = reversed();
+          other.join();
+          good += half.ok() && (*half)->size() == 2 && (*half)->rank() == me / 2 && gathers(**half);
+          good += all.ok() && (*all)->size() == 4 && (*all)->rank() == 3 - me && gathers(**all);
+          (void)boot.barrier();
+        }) == Texts{});
+  CHECK(good == 8);
+}
+
+TEST_CASE("all ranks that do not come to a split are named, also to those that wait for others", "[boot]") {
+  const Path path = GENERATE(Path::tcp, Path::mixed);
+  const int n = 7;
+  Findings findings;
+  std::atomic<int> told{0};
+  CHECK(run_ranks(n, path, [&](Bootstrap& boot) {
+          const bool comes = boot.rank() != 2 && boot.rank() != 5;
+          const ChildJob job = boot.split(0, 0, nullptr);
+          if (comes) findings.expect_error(job(), Code::remote_error, "ranks 2, 5 did not come to Split within 1.");
+          // The parent and its next split are as they were.
+          ++told;
+          while (told < n) std::this_thread::yield();
+          auto all = boot.split(0, 0, nullptr)();
+          findings.expect(all.ok() && gathers(**all) && gathers(boot), "the next split");
+        }, {{"RONDE_INIT_TIMEOUT", "1"}}) == Texts{});
+  CHECK(findings.wrong() == Texts{});
+}
+
+TEST_CASE("a split obeys the abort word of its child", "[boot]") {
+  const Path path = any_path();
+  Findings findings;
+  CHECK(run_ranks(3, path, [&](Bootstrap& boot) {
+          AbortWord abort;
+          const ChildJob job = boot.split(0, 0, &abort);
+          if (boot.rank() == 0) {
+            std::thread other([&] { abort.raise(); });
+            findings.expect_error(job(), Code::remote_error, "aborted while rank 0 waited");
+            other.join();
+          } else if (boot.rank() == 1) {
+            findings.expect_error(job(), Code::remote_error, "aborted while rank 0 waited");
+          }
+          findings.expect(boot.barrier().ok(), "the parent");
+        }) == Texts{});
+  CHECK(findings.wrong() == Texts{});
 }
 
 TEST_CASE("shrink needs the survivors alone", "[boot]") {
@@ -136,7 +189,7 @@ TEST_CASE("shrink needs the survivors alone", "[boot]") {
           const auto at = std::find(survivors.begin(), survivors.end(), boot.rank());
           if (at == survivors.end()) return;  // these leave
           for (int round = 0; round < 2; ++round) {
-            auto rest = boot.shrink(survivors);
+            auto rest = boot.shrink(survivors, nullptr)();
             good += rest.ok() && (*rest)->size() == 4 && (*rest)->rank() == at - survivors.begin() && gathers(**rest);
           }
         }) == Texts{});
@@ -147,9 +200,9 @@ TEST_CASE("shrink refuses lists that cannot be", "[boot]") {
   Findings findings;
   CHECK(run_ranks(1, Path::in_process, [&](Bootstrap& boot) {
           for (const std::vector<int>& list : {std::vector<int>{}, {1}, {0, 0}, {0, 1}, {-1, 0}}) {
-            findings.expect_error(boot.shrink(list), Code::invalid_argument, "survivors of a shrink must ascend");
+            findings.expect_error(boot.shrink(list, nullptr)(), Code::invalid_argument, "survivors of a shrink must ascend");
           }
-          findings.expect(boot.shrink(std::vector<int>{0}).ok(), "shrink to all");
+          findings.expect(boot.shrink(std::vector<int>{0}, nullptr)().ok(), "shrink to all");
         }) == Texts{});
   CHECK(findings.wrong() == Texts{});
 }
@@ -179,7 +232,7 @@ TEST_CASE("a rank that leaves early is named to those that wait for it, and they
           if (boot.rank() == 2) return;
           if (result.ok()) result = boot.barrier();
           findings.expect_error(result, Code::remote_error, "rank 2");
-          auto rest = boot.shrink(survivors);
+          auto rest = boot.shrink(survivors, nullptr)();
           shrunk += rest.ok() && gathers(**rest);
         }) == Texts{});
   CHECK(findings.wrong() == Texts{});
