@@ -138,6 +138,7 @@ Result<> Communicator::finalize() {
 void Communicator::close(RankState how) {
   if (closed_) return;
   closed_ = true;
+  for (const auto& bystander : bystanders_) bystander->join_init();  // their threads hold this object
   forget_local_rank(*this);
   if (!has_seat()) return;
   if (how == RankState::closed && life() == Life::ready && !seat_->failed()) {
@@ -156,6 +157,13 @@ void Communicator::close(RankState how) {
     if (peer != rank_) fabric_->ring(peer);
   }
   fabric_->close();
+}
+
+void Communicator::keep(std::shared_ptr<Communicator> bystander) {
+  std::erase_if(bystanders_, [](const auto& one) {
+    return one->init_thread_.joinable() && !one->init_running_.load(std::memory_order_acquire);  // it has answered
+  });
+  bystanders_.push_back(std::move(bystander));
 }
 
 void Communicator::abort(const std::string& how) {

@@ -104,8 +104,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   /// True if the process has a thread, beside the calling one and the library's, that could make a sibling's calls. Once true it stays so.
   bool another_thread_may_help();
 
-  /// A rank that takes no part in a split of this communicator still has to answer in the background.
-  void keep(std::shared_ptr<Communicator> bystander) { bystanders_.push_back(std::move(bystander)); }
+  /// A rank that takes no part in a non-blocking split of this communicator still has to answer in the background, until close().
+  void keep(std::shared_ptr<Communicator> bystander);
 
   /// An eager message was copied, or has been taken by its receiver (from any thread).
   void eager_begins() { eager_pending_.fetch_add(1, std::memory_order_seq_cst); }

@@ -29,7 +29,7 @@ Result<Offspring> split(const std::shared_ptr<Communicator>& parent, int color, 
     if (!takes_part) return {};
     return member->init_over(std::move(bootstrap), *parent);
   };
-  if (!takes_part) parent->keep(child);
+  if (!takes_part && !child->blocking()) parent->keep(child);
   return Offspring{std::move(child), std::move(job)};
 }
 

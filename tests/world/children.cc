@@ -1,4 +1,5 @@
 // Split and Shrink when not all goes well: ranks that do not come, several at once, aborts and parents that go in between.
+#include <atomic>
 #include <chrono>
 #include <vector>
 
@@ -149,4 +150,39 @@ TEST_CASE("several splits of one parent at once keep apart", "[world][children]"
   });
   CHECK(complaints == "");
   for (const ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+TEST_CASE("a parent may go while a split without color is still answered", "[world][children]") {
+  const bool aborts = GENERATE(false, true);
+  const auto comms = make_comms(2);
+  ncclConfig_t config = non_blocking();
+  std::atomic<bool> asked{false};
+  const std::string complaints = run_threads(2, [&](int rank) -> std::string {
+    if (rank == 0) {
+      for (int i = 0; i < 2; ++i) {
+        ncclComm_t none = nullptr;
+        const ncclResult_t code = ncclCommSplit(comms[0], NCCL_SPLIT_NOCOLOR, 0, &none, &config);
+        if (none != nullptr || code != ncclInProgress) return check_code("split", code);
+      }
+      asked = true;
+      const auto begin = Clock::now();
+      RONDE_RANK_OK(aborts ? ncclCommAbort(comms[0]) : ncclCommDestroy(comms[0]));  // which waits for rank 1
+      return aborts && Clock::now() - begin > std::chrono::seconds(1) ? "Abort took long" : "";
+    }
+    while (!asked) std::this_thread::yield();
+    for (int i = 0; i < 2; ++i) {
+      ncclComm_t child = nullptr;
+      const ncclResult_t code = ncclCommSplit(comms[1], 0, 0, &child, nullptr);
+      if (aborts && (code == ncclSuccess || code == ncclRemoteError)) {  // rank 0 may have answered before it left
+        if (child != nullptr) RONDE_RANK_OK(ncclCommAbort(child));
+        continue;
+      }
+      if (code != ncclSuccess) return check_code("split", code);
+      const std::string complaint = members_are(child, 1, {1});
+      if (!complaint.empty()) return complaint;
+      RONDE_RANK_OK(ncclCommDestroy(child));
+    }
+    return check_code("end", ncclCommAbort(comms[1]));
+  });
+  CHECK(complaints == "");
 }
