@@ -184,8 +184,9 @@ ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myra
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist);
 ncclResult_t pncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist);
 
-/** Finishes what the communicator has to do with its peers, so that Destroy is local. Called by all ranks. NULL is ncclSuccess; a
- *  second call is ncclInvalidArgument; after ncclCommRevoke it is ncclInvalidUsage. */
+/** Finishes what the communicator has to do with its peers, so that Destroy is local. Called by all ranks. A non-blocking communicator
+ *  returns ncclInProgress while something is left; ncclCommGetAsyncError says when it is done. NULL is ncclSuccess; a second call is
+ *  ncclInvalidArgument; after ncclCommRevoke it is ncclInvalidUsage. */
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t pncclCommFinalize(ncclComm_t comm);
 

@@ -62,11 +62,12 @@ RankFabric::~RankFabric() {
     return;
   }
   close();
-  joined_.watch->cancel();
 }
 
 void RankFabric::close() noexcept {
-  if (!forked()) joined_.arena->mark_closed();
+  if (forked()) return;
+  joined_.arena->mark_closed();
+  joined_.watch->cancel();
 }
 
 void RankFabric::ring(int rank) {

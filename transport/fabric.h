@@ -105,7 +105,7 @@ class Fabric {
   /// "rank 3 (pid 1234)" for error texts.
   virtual std::string peer_name(int peer) const = 0;
 
-  /// Tells the peers that this rank leaves in order; after it the end of this process is no death to them.
+  /// Tells the peers that this rank leaves in order; after it the end of this process is no death to them. When it returns on_death runs no more.
   virtual void close() noexcept = 0;
 };
 

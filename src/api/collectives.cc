@@ -62,11 +62,14 @@ Result<Op> make_op(const Arguments& a) {
   op.count = a.count;
   op.type = static_cast<ronde::DataType>(a.type);
   op.root = a.root;
-  op.stream = reinterpret_cast<uintptr_t>(a.stream);
   RONDE_TRY(resolve_op(a, &op));
   RONDE_TRY(ronde::check_op(op));
-  if (op.stream > 2 && ronde::find_stream(op.stream) == nullptr) {
-    return fail(Code::invalid_argument, fmt::format("{:#x} is no live host stream; make one with rondeStreamCreate, or pass NULL", op.stream));
+  const auto stream = reinterpret_cast<uintptr_t>(a.stream);
+  if (stream > 2) {  // 0, 1 and 2: none, legacy, per thread
+    op.stream = ronde::find_stream(stream);
+    if (op.stream == nullptr) {
+      return fail(Code::invalid_argument, fmt::format("{:#x} is no live host stream; make one with rondeStreamCreate, or pass NULL", stream));
+    }
   }
   if (!op.comm->blocking() && !Group::of_this_thread().open() && op.comm->async_code() == Code::in_progress) {
     return fail(Code::invalid_argument, "the communicator's last call is still in progress; wait until ncclCommGetAsyncError says ncclSuccess");

@@ -166,7 +166,7 @@ RONDE_API(ncclResult_t, ncclCommFinalize, (ncclComm_t comm)) {
       return fail(Code::invalid_argument, "the communicator is still being initialised; wait until ncclCommGetAsyncError says ncclSuccess");
     }
     RONDE_TRY(found->finalize());
-    return Code::success;
+    return found->blocking() ? Code::success : found->async_code();
   });
 }
 

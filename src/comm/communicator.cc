@@ -30,12 +30,17 @@ Communicator::~Communicator() {
 
 Code Communicator::async_code() {
   if (init_running_.load(std::memory_order_acquire)) return Code::in_progress;  // pairs with the store in run_init
-  if (life() == Life::ready && has_seat() && !seat_->failed()) {
+  if ((life() == Life::ready || life() == Life::finalized) && has_seat() && !seat_->failed()) {
     take_mail(*seat_);
     if (own_stream_ != nullptr) {
       const Result<bool> idle = own_stream_->query();
       if (!idle.ok()) note_error(idle.error());
       if (idle.ok() && !*idle) return Code::in_progress;
+    }
+    // Also what was put on host streams, and messages that Send copied, which end with the peer's Recv: only Finalize has to wait for them.
+    if (life() == Life::finalized) {
+      if (seat_->works() != 0) return Code::in_progress;
+      publish_state(RankState::finalized);
     }
   }
   const std::lock_guard lock(mutex_);
@@ -108,31 +113,29 @@ Result<PreMul> Communicator::premul(int handle) const {
 
 Result<> Communicator::flush() {
   if (!has_seat()) return {};
-  if (own_stream_ != nullptr) RONDE_TRY(own_stream_->synchronize());
-  // Eager messages run on the pool; the last one's end rings this thread's Bell.
-  RONDE_TRY(Runner * runner, Runner::of_this_thread());
-  Completion idle(1);
-  idle.waiter = &runner->bell();
-  eager_idle_.store(&idle, std::memory_order_seq_cst);
-  if (eager_pending_.load(std::memory_order_seq_cst) == 0 && eager_idle_.exchange(nullptr, std::memory_order_seq_cst) != nullptr) return {};
-  runner->claim(*seat_);
-  runner->run_until(idle, false);
+  if (seat_->works() != 0) {
+    RONDE_TRY(Runner * runner, Runner::of_this_thread());
+    seat_->tell_when_idle(&runner->bell());
+    runner->claim(*seat_);
+    runner->run_until([this] { return seat_->works() == 0 || seat_->failed(); }, false);
+    seat_->tell_when_idle(nullptr);
+  }
   if (seat_->failed()) return seat_->error();
   return {};
-}
-
-void Communicator::eager_ends() {
-  if (eager_pending_.fetch_sub(1, std::memory_order_seq_cst) != 1) return;
-  Completion* const idle = eager_idle_.exchange(nullptr, std::memory_order_seq_cst);
-  if (idle != nullptr) idle->finish(std::nullopt);
 }
 
 Result<> Communicator::finalize() {
   if (life() == Life::finalized) return fail(Code::invalid_argument, "the communicator is finalised already");
   if (life() == Life::revoked) return fail(Code::invalid_usage, "a revoked communicator cannot be finalised; destroy or abort it");
-  RONDE_TRY(flush());
+  if (has_seat() && seat_->failed()) return seat_->error();
+  if (blocking_) RONDE_TRY(flush());
   life_.store(Life::finalized, std::memory_order_release);
+  if (has_seat() && seat_->works() == 0) publish_state(RankState::finalized);
   return {};
+}
+
+void Communicator::publish_state(RankState state) {
+  seat_->control().state.store(static_cast<uint32_t>(state), std::memory_order_seq_cst);  // pairs with the watch's load
 }
 
 void Communicator::close(RankState how) {
@@ -141,22 +144,21 @@ void Communicator::close(RankState how) {
   for (const auto& bystander : bystanders_) bystander->join_init();  // their threads hold this object
   forget_local_rank(*this);
   if (!has_seat()) return;
-  if (how == RankState::closed && life() == Life::ready && !seat_->failed()) {
+  if (how == RankState::closed && (life() == Life::ready || life() == Life::finalized) && !seat_->failed()) {
     const Result<> flushed = flush();
     if (!flushed.ok()) note_error(flushed.error());
   }
   if (how == RankState::aborted || seat_->failed()) {
-    abort_.raise();
-    fabric_->ring(rank_);
-    fabric_->revoke_loans();
-    how = RankState::aborted;
+    if (!seat_->failed()) abort("the communicator was aborted while it came up");
+    fabric().revoke_loans();
+    if (how == RankState::closed) how = life() == Life::revoked ? RankState::revoked : RankState::aborted;
   }
   wait_until_free(*seat_);
-  seat_->control().state.store(static_cast<uint32_t>(how), std::memory_order_seq_cst);  // pairs with the watch's load
+  publish_state(how);
   for (int peer = 0; peer < ranks_; ++peer) {
-    if (peer != rank_) fabric_->ring(peer);
+    if (peer != rank_) fabric().ring(peer);
   }
-  fabric_->close();
+  fabric().close();
 }
 
 void Communicator::keep(std::shared_ptr<Communicator> bystander) {
@@ -168,18 +170,14 @@ void Communicator::keep(std::shared_ptr<Communicator> bystander) {
 
 void Communicator::abort(const std::string& how) {
   boot_abort_.raise();
-  if (has_seat()) {
-    seat_->fail(fail(Code::remote_error, how, Scope::communicator));
-  } else {
-    abort_.raise();
-  }
+  if (has_seat()) seat_->fail(fail(Code::remote_error, how, Scope::communicator), true);
 }
 
 void Communicator::revoke(const std::string& how) {
   life_.store(Life::revoked, std::memory_order_release);
   if (!has_seat()) return;
-  seat_->control().state.store(static_cast<uint32_t>(RankState::aborted), std::memory_order_seq_cst);  // pairs with the watch's load
-  seat_->fail(fail(Code::remote_error, how, Scope::communicator));
+  publish_state(RankState::revoked);
+  seat_->fail(fail(Code::remote_error, how, Scope::communicator), true);
 }
 
 void Communicator::peer_died(int rank, const std::string& how) {
@@ -191,13 +189,12 @@ void Communicator::peer_died(int rank, const std::string& how) {
   }
   const std::lock_guard lock(mutex_);
   if (!fatal_.has_value()) fatal_ = std::move(error);
-  abort_.raise();
 }
 
-std::vector<Communicator*> Communicator::siblings_of_this_thread() {
+std::vector<std::shared_ptr<Communicator>> Communicator::siblings_of_this_thread() {
   if (ranks_in_process_ == 1 || creator_ != std::this_thread::get_id()) return {};
-  std::vector<Communicator*> siblings = local_ranks(bootstrap_->token());
-  std::erase_if(siblings, [this](const Communicator* other) { return other == this || other->creator_ != creator_; });
+  std::vector<std::shared_ptr<Communicator>> siblings = local_ranks(bootstrap_->token());
+  std::erase_if(siblings, [this](const auto& other) { return other.get() == this || other->creator_ != creator_; });
   return siblings;
 }
 

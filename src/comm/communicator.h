@@ -68,8 +68,9 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void leave();
 
   Seat& seat() { return *seat_; }
+  const std::shared_ptr<Seat>& seat_ptr() { return seat_; }
   bool has_seat() const { return seat_up_.load(std::memory_order_acquire); }  // pairs with make_fabric: the monitor and Abort may ask early
-  Fabric& fabric() { return *fabric_; }
+  Fabric& fabric() { return seat_->fabric(); }
   Bootstrap& bootstrap() { return *bootstrap_; }
   const AbortWord& boot_abort() const { return boot_abort_; }
   Plans& plans() { return *plans_; }
@@ -85,7 +86,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   /// Waits until what this rank has issued is done (its eager messages included).
   Result<> flush();
-  /// Second and later calls are invalid_argument.
+  /// Waits as flush() does where calls block; elsewhere async_code() says when all is done. Second and later calls are invalid_argument.
   Result<> finalize();
   /// Leaves: after it only the object's memory remains.
   void close(RankState how);
@@ -100,16 +101,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   void join_init();
 
   /// The other ranks of this communicator that the calling thread has made too, if it has made this one.
-  std::vector<Communicator*> siblings_of_this_thread();
+  std::vector<std::shared_ptr<Communicator>> siblings_of_this_thread();
   /// True if the process has a thread, beside the calling one and the library's, that could make a sibling's calls. Once true it stays so.
   bool another_thread_may_help();
 
   /// A rank that takes no part in a non-blocking split of this communicator still has to answer in the background, until close().
   void keep(std::shared_ptr<Communicator> bystander);
-
-  /// An eager message was copied, or has been taken by its receiver (from any thread).
-  void eager_begins() { eager_pending_.fetch_add(1, std::memory_order_seq_cst); }
-  void eager_ends();
 
  private:
   Result<> bring_up();
@@ -117,6 +114,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Result<> gather_inputs();
   Result<> make_fabric();
   SeatLimits limits() const;
+  void publish_state(RankState state);
   void peer_died(int rank, const std::string& how);
 
   int rank_;   // of a child: known once its bootstrap is there
@@ -125,10 +123,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<const Config> config_;
   bool blocking_ = true;
   int links_ = 1;
-  AbortWord boot_abort_;  ///< raised by Abort alone
-  AbortWord abort_;       ///< raised by whatever ends the data path
+  AbortWord boot_abort_;  ///< raised by Abort alone; whatever ends the data path raises the Seat's
   std::unique_ptr<Bootstrap> bootstrap_;
-  std::unique_ptr<Fabric> fabric_;
   std::shared_ptr<Seat> seat_;
   const ReduceTable* table_ = nullptr;
   TuneRules rules_;
@@ -140,8 +136,6 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::atomic<bool> seat_up_{false};
   std::atomic<bool> init_running_{false};
   std::atomic<uint64_t> user_{0};  ///< id of the thread that is in a call; 0: none (acquire/release in enter and leave)
-  std::atomic<int> eager_pending_{0};               ///< seq_cst with eager_idle_: of flush and the last end one sees the other
-  std::atomic<Completion*> eager_idle_{nullptr};   ///< whom the last eager message's end tells
   std::thread init_thread_;
   std::thread::id creator_;
   bool closed_ = false;

@@ -10,8 +10,6 @@
 namespace ronde {
 namespace {
 
-bool names_stream(uintptr_t stream) { return stream > 2; }  // 0, 1 and 2: none, legacy, per thread
-
 /// Holds every communicator of a group, each entered once.
 class Entered {
  public:
@@ -46,20 +44,39 @@ Result<> check_self_messages(const std::vector<Op>& ops) {
   return {};
 }
 
+/// How many calls before ops[at] on the same communicator are of its kind: collectives, or receives from the same rank.
+uint64_t earlier(const std::vector<Op>& ops, size_t at) {
+  const Op& op = ops[at];
+  return static_cast<uint64_t>(std::count_if(ops.begin(), ops.begin() + static_cast<ptrdiff_t>(at), [&](const Op& other) {
+    if (other.comm != op.comm) return false;
+    if (op.coll == Coll::recv) return other.coll == Coll::recv && other.root == op.root;
+    return other.coll != Coll::send && other.coll != Coll::recv;
+  }));
+}
+
+/// Whether `sibling` has issued already what ops[at] needs from it.
+bool has_issued(Communicator& sibling, const std::vector<Op>& ops, size_t at) {
+  Seat& mine = ops[at].comm->seat();
+  Seat& theirs = sibling.seat();
+  if (ops[at].coll != Coll::recv) return theirs.collectives_issued > mine.collectives_issued + earlier(ops, at);
+  const int link = sibling.message_link();
+  return theirs.sends_issued(mine.rank(), link) > mine.receives_issued(theirs.rank(), link) + earlier(ops, at);
+}
+
 /// One thread drives several ranks of a communicator, and calls one of them alone: the call would wait for the others for ever. Certain only when the
 /// process has no other thread that could make their calls.
 Result<> check_own_ranks(const std::vector<Op>& ops) {
-  for (const Op& op : ops) {
-    if (op.coll == Coll::send || names_stream(op.stream) || !op.comm->blocking()) continue;
-    for (Communicator* sibling : op.comm->siblings_of_this_thread()) {
-      const bool in_group = std::any_of(ops.begin(), ops.end(), [&](const Op& other) { return other.comm.get() == sibling; });
+  for (size_t i = 0; i < ops.size(); ++i) {
+    const Op& op = ops[i];
+    if (op.coll == Coll::send || op.stream != nullptr || !op.comm->blocking() || op.count == 0) continue;
+    for (const auto& sibling : op.comm->siblings_of_this_thread()) {
+      const bool in_group = std::any_of(ops.begin(), ops.end(), [&](const Op& other) { return other.comm == sibling; });
       if (in_group || (op.coll == Coll::recv && sibling->rank() != op.root)) continue;
       if (op.comm->another_thread_may_help()) break;
-      const bool comes = op.coll == Coll::recv ? sibling->seat().has_sent_to(op.comm->rank(), sibling->message_link())
-                                               : sibling->seat().collectives_issued > op.comm->seat().collectives_issued;
-      if (comes) continue;
-      return fail(Code::invalid_usage, fmt::format("{} on rank {} would wait for rank {}, which the same thread drives: use a group (ncclGroupStart, the calls of "
-                                                   "all the thread's ranks, ncclGroupEnd)", name_of(op.coll), op.comm->rank(), sibling->rank()));
+      if (has_issued(*sibling, ops, i)) continue;
+      return fail(Code::invalid_usage, fmt::format("{} on rank {} would wait for rank {}, which the same thread drives and which is not in the call's group: call "
+                                                   "for all of the thread's ranks between ncclGroupStart and ncclGroupEnd", name_of(op.coll),
+                                                   op.comm->rank(), sibling->rank()));
     }
   }
   return {};
@@ -70,88 +87,106 @@ bool only_sends(const std::vector<Op>& ops, const Communicator* comm) {
   return std::all_of(ops.begin(), ops.end(), [comm](const Op& op) { return op.comm.get() != comm || op.coll == Coll::send; });
 }
 
-/// The Works of a group, sorted by how they run.
-struct Sorted {
-  std::vector<std::unique_ptr<Work>> own;     ///< by the calling thread
-  std::vector<std::unique_ptr<Work>> queued;  ///< by streams
-  std::vector<std::shared_ptr<HostStream>> streams;
-  std::vector<std::unique_ptr<Work>> eager;   ///< copied; the pool or the next call runs them
+/// One call on its way, by how it runs: on streams, copied and run by the pool or the next call (eager), else by the calling thread.
+struct Planned {
+  std::unique_ptr<Work> work;
+  std::shared_ptr<HostStream> stream;
+  bool eager = false;
 };
+
+size_t bytes_of(const Work& work) { return work.parts.front().table.total; }
 
 /// An eager Send owns itself: Work and Completion go when it has been taken.
 struct EagerSend {
   std::unique_ptr<Work> work;
   Completion completion{1};
-  std::shared_ptr<Communicator> comm;
 };
 
-void launch_eager(const std::shared_ptr<Communicator>& comm, std::unique_ptr<Work> work, size_t bytes) {
+void launch_eager(std::unique_ptr<Work> work) {
   auto* self = new EagerSend;
   Port* const port = work->parts.front().bound->ports.front();
+  const size_t bytes = bytes_of(*work);
   self->work = std::move(work);
-  self->comm = comm;
   port->eager_bytes.fetch_add(bytes, std::memory_order_relaxed);  // an account, ordered by nothing
-  comm->eager_begins();
   self->work->completion = &self->completion;
   self->completion.on_done = [self, port, bytes] {
     port->eager_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-    Communicator& owner = *self->comm;
-    // The Completion's finish() touches nothing of it after this; the Communicator must not end here, inside its own Runner.
-    std::shared_ptr<Communicator> keep = std::move(self->comm);
-    delete self;
-    owner.eager_ends();
+    delete self;  // the Completion's finish() touches nothing of it after this, and the Seat is kept by who ends the Work
   };
   submit(*self->work->seat, {self->work.get()}, nullptr);
 }
 
-Result<> sort_op(const Op& op, bool eager_allowed, Sorted* sorted, std::vector<std::pair<std::shared_ptr<Communicator>, size_t>>* eager_of) {
-  const bool on_stream = names_stream(op.stream) || !op.comm->blocking();
-  if (on_stream) {
-    std::shared_ptr<HostStream> stream = names_stream(op.stream) ? find_stream(op.stream) : op.comm->own_stream();
-    if (std::find(sorted->streams.begin(), sorted->streams.end(), stream) == sorted->streams.end()) sorted->streams.push_back(stream);
-    RONDE_TRY(std::unique_ptr<Work> work, make_work(op));
-    sorted->queued.push_back(std::move(work));
-    return {};
+/// Whether a Send may return before its Recv, given what else of the group already will.
+Result<Planned> plan_send(const Op& op, bool alone, const std::vector<Planned>& before) {
+  Planned planned;
+  RONDE_TRY(planned.work, make_work(op, false));
+  const Port& port = *planned.work->parts.front().bound->ports.front();
+  size_t copied = port.eager_bytes.load(std::memory_order_relaxed) + bytes_of(*planned.work);
+  for (const Planned& other : before) {
+    if (other.eager && other.work->parts.front().bound->ports.front() == &port) copied += bytes_of(*other.work);
   }
-  const size_t bytes = bytes_of(op);
-  const bool eager = op.coll == Coll::send && eager_allowed && op.root != op.comm->rank() && bytes <= op.comm->config().bytes(Setting::eager_limit);
-  if (!eager) {
-    RONDE_TRY(std::unique_ptr<Work> work, make_work(op));
-    sorted->own.push_back(std::move(work));
-    return {};
-  }
-  RONDE_TRY(std::unique_ptr<Work> work, make_work(op, false));
-  Port& port = *work->parts.front().bound->ports.front();
-  const bool account = port.eager_bytes.load(std::memory_order_relaxed) + bytes <= op.comm->config().bytes(Setting::eager_limit);
-  const bool at_once = op.comm->seat().sends_at_once(*work);
-  if (at_once || !account) {
-    work->may_lend = !at_once;
-    sorted->own.push_back(std::move(work));
-    return {};
-  }
-  detach(*work);
-  sorted->eager.push_back(std::move(work));
-  eager_of->push_back({op.comm, bytes});
-  return {};
+  const bool at_once = alone && op.comm->seat().sends_at_once(*planned.work);
+  planned.eager = !at_once && copied <= op.comm->config().bytes(Setting::eager_limit);
+  planned.work->may_lend = !at_once && !planned.eager;
+  if (planned.eager) detach(*planned.work);
+  return planned;
 }
 
-Result<> run_own(std::vector<std::unique_ptr<Work>> works) {
-  RONDE_TRY(Runner * runner, Runner::of_this_thread());
+Result<Planned> plan_op(const Op& op, const std::vector<Op>& ops, const std::vector<Planned>& before) {
+  const bool on_stream = op.stream != nullptr || !op.comm->blocking();
+  const bool may_be_eager = op.coll == Coll::send && !on_stream && op.root != op.comm->rank() && only_sends(ops, op.comm.get());
+  if (may_be_eager) return plan_send(op, ops.size() == 1, before);
+  Planned planned;
+  if (on_stream) planned.stream = op.stream != nullptr ? op.stream : op.comm->own_stream();
+  RONDE_TRY(planned.work, make_work(op));
+  return planned;
+}
+
+/// Runs the calls that block in the calling thread.
+Result<> run_own(const std::vector<std::unique_ptr<Work>>& works, Runner& runner) {
   Completion completion(static_cast<int>(works.size()));
-  completion.waiter = &runner->bell();
+  completion.waiter = &runner.bell();
   std::vector<std::pair<Seat*, std::vector<Work*>>> by_seat;
   for (const auto& work : works) {
     work->completion = &completion;
-    const auto at = std::find_if(by_seat.begin(), by_seat.end(), [&](const auto& entry) { return entry.first == work->seat; });
+    const auto at = std::find_if(by_seat.begin(), by_seat.end(), [&](const auto& entry) { return entry.first == work->seat.get(); });
     if (at != by_seat.end()) {
       at->second.push_back(work.get());
     } else {
-      by_seat.push_back({work->seat, {work.get()}});
+      by_seat.push_back({work->seat.get(), {work.get()}});
     }
   }
-  for (auto& [seat, list] : by_seat) submit(*seat, std::move(list), runner);
-  runner->run_until(completion, true);
+  for (auto& [seat, list] : by_seat) submit(*seat, std::move(list), &runner);
+  runner.run_until([&] { return completion.done(); }, true);
   return completion.result();
+}
+
+void enqueue(std::vector<std::unique_ptr<Work>> works, std::vector<std::shared_ptr<HostStream>> streams) {
+  auto batch = std::make_shared<Batch>(static_cast<int>(works.size()));
+  for (const auto& work : works) work->completion = &batch->completion;
+  batch->works = std::move(works);
+  batch->streams = std::move(streams);
+  HostStream::enqueue(std::move(batch));
+}
+
+/// Numbers and starts a group's calls. Whatever can fail has been done before.
+Result<> start_calls(std::vector<Planned> plan, Runner& runner) {
+  std::vector<std::unique_ptr<Work>> own, queued;
+  std::vector<std::shared_ptr<HostStream>> streams;
+  for (Planned& planned : plan) {
+    number(*planned.work);
+    if (planned.eager) {
+      launch_eager(std::move(planned.work));
+    } else if (planned.stream != nullptr) {
+      queued.push_back(std::move(planned.work));
+      if (std::find(streams.begin(), streams.end(), planned.stream) == streams.end()) streams.push_back(std::move(planned.stream));
+    } else {
+      own.push_back(std::move(planned.work));
+    }
+  }
+  if (!queued.empty()) enqueue(std::move(queued), std::move(streams));
+  if (own.empty()) return {};
+  return run_own(own, runner);
 }
 
 }  // namespace
@@ -205,8 +240,9 @@ Result<Code> Group::run() {
     for (InitJob& job : std::exchange(jobs_, {})) job.publish(*spoilt);
     return *spoilt;
   }
+  const std::vector<Op> calls = std::exchange(ops_, {});  // also when an initialisation fails: they must not run in a later group
   RONDE_TRY(const Code jobs, run_jobs());
-  RONDE_TRY(const Code ops, run_ops());
+  RONDE_TRY(const Code ops, run_ops(calls));
   return jobs == Code::in_progress || ops == Code::in_progress ? Code::in_progress : Code::success;
 }
 
@@ -241,8 +277,7 @@ Result<Code> Group::run_jobs() {
   return in_progress ? Code::in_progress : Code::success;
 }
 
-Result<Code> Group::run_ops() {
-  const std::vector<Op> ops = std::exchange(ops_, {});
+Result<Code> Group::run_ops(const std::vector<Op>& ops) {
   if (ops.empty()) return Code::success;
   const bool blocking = ops.front().comm->blocking();
   Entered entered;
@@ -255,18 +290,13 @@ Result<Code> Group::run_ops() {
   for (const auto& comm : entered.comms()) RONDE_TRY(comm->usable());
   RONDE_TRY(check_self_messages(ops));
   RONDE_TRY(check_own_ranks(ops));
-  Sorted sorted;
-  std::vector<std::pair<std::shared_ptr<Communicator>, size_t>> eager_of;
-  for (const Op& op : ops) RONDE_TRY(sort_op(op, only_sends(ops, op.comm.get()), &sorted, &eager_of));
-  for (size_t i = 0; i < sorted.eager.size(); ++i) launch_eager(eager_of[i].first, std::move(sorted.eager[i]), eager_of[i].second);
-  if (!sorted.queued.empty()) {
-    auto batch = std::make_shared<Batch>(static_cast<int>(sorted.queued.size()));
-    for (const auto& work : sorted.queued) work->completion = &batch->completion;
-    batch->works = std::move(sorted.queued);
-    batch->streams = std::move(sorted.streams);
-    HostStream::enqueue(std::move(batch));
+  RONDE_TRY(Runner * runner, Runner::of_this_thread());
+  std::vector<Planned> plan;
+  for (const Op& op : ops) {
+    RONDE_TRY(Planned planned, plan_op(op, ops, plan));
+    plan.push_back(std::move(planned));
   }
-  if (!sorted.own.empty()) RONDE_TRY(run_own(std::move(sorted.own)));
+  RONDE_TRY(start_calls(std::move(plan), *runner));
   return blocking ? Code::success : Code::in_progress;
 }
 

@@ -39,7 +39,7 @@ class Group {
  private:
   Result<Code> run();
   Result<Code> run_jobs();
-  Result<Code> run_ops();
+  Result<Code> run_ops(const std::vector<Op>& ops);
 
   int depth_ = 0;
   std::vector<Op> ops_;

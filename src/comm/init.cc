@@ -129,8 +129,8 @@ Result<> Communicator::make_fabric() {
   request.abort = &boot_abort_;
   request.links = links_;
   request.on_death = [this](int rank, const std::string& how) { peer_died(rank, how); };
-  RONDE_TRY(fabric_, Fabric::make(std::move(request)));
-  seat_ = std::make_shared<Seat>(*fabric_, abort_, *table_, limits());
+  RONDE_TRY(std::unique_ptr<Fabric> fabric, Fabric::make(std::move(request)));
+  seat_ = std::make_shared<Seat>(std::move(fabric), *table_, limits());
   seat_up_.store(true, std::memory_order_release);  // pairs with has_seat()
   const std::lock_guard lock(mutex_);
   if (fatal_.has_value()) return *fatal_;  // a peer died while its memory was being mapped
@@ -155,12 +155,12 @@ Result<> Communicator::gather_inputs() {
   mine.lends = 1;
   for (int peer = 0; peer < ranks_; ++peer) {
     Loan loan;
-    if (peer != rank_ && !fabric_->lend(peer, &facts, sizeof facts, &loan)) mine.lends = 0;
+    if (peer != rank_ && !fabric().lend(peer, &facts, sizeof facts, &loan)) mine.lends = 0;
   }
   RONDE_TRY(bootstrap_->all_gather(bytes_of(facts)));
   inputs_.ranks = ranks_;
-  inputs_.slots = fabric_->slots();
-  inputs_.slot_capacity = fabric_->slot_capacity();
+  inputs_.slots = fabric().slots();
+  inputs_.slot_capacity = fabric().slot_capacity();
   inputs_.lend_threshold = config_->bytes(Setting::lend_threshold);
   std::map<uint64_t, std::pair<uint32_t, uint32_t>> hosts;  // ranks and cores
   std::set<uint64_t> processes;

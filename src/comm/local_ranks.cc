@@ -4,6 +4,8 @@
 #include <map>
 #include <mutex>
 
+#include "comm/communicator.h"
+
 namespace ronde {
 namespace {
 
@@ -31,10 +33,15 @@ void forget_local_rank(Communicator& comm) {
   }
 }
 
-std::vector<Communicator*> local_ranks(const std::array<uint64_t, 2>& token) {
+std::vector<std::shared_ptr<Communicator>> local_ranks(const std::array<uint64_t, 2>& token) {
+  std::vector<std::shared_ptr<Communicator>> live;  // let go of after the lock: the last to hold one ends it, which comes back here
   const std::lock_guard lock(registry().mutex);
   const auto at = registry().ranks.find(token);
-  return at == registry().ranks.end() ? std::vector<Communicator*>{} : at->second;
+  if (at == registry().ranks.end()) return live;
+  for (Communicator* comm : at->second) {
+    if (auto held = comm->weak_from_this().lock()) live.push_back(std::move(held));
+  }
+  return live;
 }
 
 }  // namespace ronde

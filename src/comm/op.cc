@@ -67,13 +67,8 @@ void add_lanes(Part& part, const Program& program) {
 }
 
 Result<> fill_collective(const Op& op, Work& work) {
-  uint64_t& issued = op.comm->seat().collectives_issued;  // counted only when nothing can fail any more
-  if (op.count == 0) {  // nothing moves, but the call has its number and is compared
-    work.call.sequence = issued++;
-    return {};
-  }
+  if (op.count == 0) return {};  // nothing moves, but the call is compared
   RONDE_TRY(std::shared_ptr<const Chosen> chosen, op.comm->plans().find(shape_of(op)));
-  work.call.sequence = issued++;
   const Choice& choice = chosen->choice;
   work.call.algorithm = static_cast<uint8_t>(chosen->algorithm_index);
   work.call.choice = chosen->choice_hash;
@@ -106,7 +101,8 @@ Result<> fill_collective(const Op& op, Work& work) {
 
 /// The Programs of a message's two ends.
 const Program& message_program(Coll coll) {
-  static const Program sender = [] {
+  // Never destroyed: library threads may send while the process exits.
+  static const Program& sender = *new Program([] {
     Move move;
     move.out_count = 1;
     move.src = Buf::input;
@@ -114,8 +110,8 @@ const Program& message_program(Coll coll) {
     p.blocks = 1;
     p.lanes = {{move}};
     return p;
-  }();
-  static const Program receiver = [] {
+  }());
+  static const Program& receiver = *new Program([] {
     Move move;
     move.in_count = 1;
     move.dst = Buf::output;
@@ -123,13 +119,12 @@ const Program& message_program(Coll coll) {
     p.blocks = 1;
     p.lanes = {{move}};
     return p;
-  }();
+  }());
   return coll == Coll::send ? sender : receiver;
 }
 
 Result<> fill_message(const Op& op, Work& work) {
   RONDE_TRY(Port * port, op.comm->seat().port(op.root, op.comm->message_link(), op.coll == Coll::send));
-  work.call.sequence = op.coll == Coll::send ? port->send_issued++ : port->recv_issued++;
   auto bound = std::make_shared<BoundProgram>();
   bound->program = &message_program(op.coll);
   bound->ports = {port};
@@ -180,7 +175,7 @@ CallShape shape_of(const Op& op) {
 
 Result<std::unique_ptr<Work>> make_work(const Op& op, bool lend) {
   auto work = std::make_unique<Work>();
-  work->seat = &op.comm->seat();
+  work->seat = op.comm->seat_ptr();
   work->may_lend = lend;
   work->call.coll = op.coll;
   work->call.type = op.type;
@@ -194,8 +189,19 @@ Result<std::unique_ptr<Work>> make_work(const Op& op, bool lend) {
   } else {
     RONDE_TRY(fill_collective(op, *work));
   }
-  work->fingerprint = work->call.fingerprint();
   return work;
+}
+
+void number(Work& work) noexcept {
+  Seat& seat = *work.seat;
+  seat.begin_work();
+  if (work.call.message()) {
+    Port& port = *work.parts.front().bound->ports.front();
+    work.call.sequence = work.call.coll == Coll::send ? port.send_issued++ : port.recv_issued++;
+  } else {
+    work.call.sequence = seat.collectives_issued++;
+  }
+  work.fingerprint = work.call.fingerprint();
 }
 
 void detach(Work& work) {

@@ -20,7 +20,7 @@ struct Op {
   ReduceOp op = ReduceOp::sum;
   uint64_t factor = 0;     ///< premul_sum
   int root = 0;            ///< or the peer of a message
-  uintptr_t stream = 0;    ///< 0, 1, 2: none
+  std::shared_ptr<HostStream> stream;  ///< nullptr: none
 };
 
 /// Checks ranges, pointers and sizes as NCCL orders its checks. invalid_argument names the argument, its value and what would do.
@@ -29,9 +29,12 @@ Result<> check_op(const Op& op);
 /// The call in the planner's terms.
 CallShape shape_of(const Op& op);
 
-/// Numbers the call, chooses, and builds the Work. Call it in the order of issue, inside enter()/leave(). For a message the slots are those of the pair's
-/// message link; `lend` false makes a Send complete without its Recv as long as slots are free.
+/// Chooses, and builds the Work. For a message the slots are those of the pair's message link; `lend` false makes a Send complete without its Recv as long
+/// as slots are free.
 Result<std::unique_ptr<Work>> make_work(const Op& op, bool lend = true);
+
+/// Gives the call its number: in the order of issue, inside enter()/leave(), and only when nothing can keep the Work from running any more.
+void number(Work& work) noexcept;
 
 /// Copies a Send's data into the Work, so that the caller's buffer is free at once.
 void detach(Work& work);

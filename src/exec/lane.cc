@@ -26,7 +26,6 @@ bool ready(Work& work, const Part& part, Lane& lane, const Move& move) {
     Port& port = *ports[move.in_first + i];
     if (!has_input(*work.seat, port)) {
       lane.waits_for = &port;
-      lane.waits_for_input = true;
       return false;
     }
   }
@@ -34,7 +33,6 @@ bool ready(Work& work, const Part& part, Lane& lane, const Move& move) {
     const Port& port = *ports[move.out_first + i];
     if (!has_room(port)) {
       lane.waits_for = &port;
-      lane.waits_for_input = false;
       return false;
     }
   }
@@ -48,7 +46,6 @@ bool loans_back(const Part& part, Lane& lane) {
       const Port& port = *part.bound->ports[move.out_first + i];
       if (port.out.header->head.load(std::memory_order_seq_cst) < port.lent_end) {  // pairs with release_slot
         lane.waits_for = &port;
-        lane.waits_for_input = false;
         return false;
       }
     }
@@ -70,6 +67,7 @@ void next_piece(const Part& part, Lane& lane, const Move& move) {
 Result<Step> advance(Work& work, Part& part, Lane& lane) {
   bool moved = false;
   while (lane.slice < part.slicing.slices && !lane.moves->empty()) {
+    if (work.seat->failed()) return Step::moved;  // a rank alone never waits: without this its Abort would
     const Move& move = (*lane.moves)[lane.move];
     if (!ready(work, part, lane, move)) return moved ? Step::moved : Step::blocked;
     RONDE_TRY(execute(work, part, lane, move));

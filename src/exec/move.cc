@@ -2,7 +2,9 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/core.h>
+#include <utility>
 
+#include "base/thread_object.h"
 #include "exec/work.h"
 
 namespace ronde {
@@ -24,10 +26,7 @@ struct Staging {
   std::vector<const void*> sources;
   std::vector<std::byte> bytes;
 };
-Staging& staging() {
-  thread_local Staging one;
-  return one;
-}
+Staging& staging() { return ThreadObject<Staging>::of_this_thread(); }
 
 /// What the fold has to do beside copying.
 struct Fold {
@@ -78,43 +77,70 @@ Fold fold_of(const Work& work, const Move& move, int operands, int src_index) {
   return fold;
 }
 
+/// One chunk of a fold: its place in the operands, its length, and where what must be fetched goes.
+struct Chunk {
+  size_t at = 0, bytes = 0;
+  std::byte* to = nullptr;
+  std::byte* stage = nullptr;   ///< nullptr: the one operand is fetched right into place
+  size_t stride = 0;            ///< of the stage, from one fetched operand to the next
+};
+
+/// Folds a chunk under the reader's marks; `marked` counts the operands whose mark was set.
+Result<> fold_chunk(Work& work, const Chunk& chunk, const Fold& fold, size_t* marked) {
+  Staging& s = staging();
+  std::byte* stage = chunk.stage;
+  for (size_t i = 0; i < s.operands.size(); ++i) {
+    const Operand& o = s.operands[i];
+    if (o.slot != nullptr && !begin_reading(o.port->in, *o.slot)) return gave_up(*o.port);
+    *marked = i + 1;
+    if (o.data != nullptr) {
+      s.sources[i] = o.data + chunk.at;
+      continue;
+    }
+    std::byte* const into = stage != nullptr ? std::exchange(stage, stage + chunk.stride) : chunk.to;
+    RONDE_TRY(work.seat->fabric().fetch(o.port->rank, Loan{o.slot->address + chunk.at, o.slot->region}, into, chunk.bytes));
+    s.sources[i] = into;
+  }
+  if (!fold.identity) {
+    fold.fn(chunk.to, s.sources.data(), static_cast<int>(s.operands.size()), chunk.bytes / size_of(work.call.type), fold.scale);
+  } else if (s.sources[0] != chunk.to) {
+    memcpy(chunk.to, s.sources[0], chunk.bytes);
+  }
+  return {};
+}
+
+/// Takes back the marks of a chunk. The port of a loan that was revoked meanwhile, so that nothing read of it counts.
+const Port* end_chunk(size_t marked) {
+  const Port* revoked = nullptr;
+  for (size_t i = 0; i < marked; ++i) {
+    const Operand& o = staging().operands[i];
+    if (o.slot != nullptr && !end_reading(o.port->in, *o.slot)) revoked = o.port;
+  }
+  return revoked;
+}
+
 /// Folds (or copies) the operands into `to`, reading what is lent chunk by chunk under the reader's mark.
 Result<> fold_into(Work& work, std::byte* to, size_t bytes, const Fold& fold) {
   Staging& s = staging();
-  Fabric& fabric = work.seat->fabric();
-  const size_t element = size_of(work.call.type);
   size_t fetched = 0, lent = 0;
   for (const Operand& o : s.operands) {
     fetched += o.data == nullptr;
     lent += o.slot != nullptr;
   }
-  size_t chunk = lent == 0 ? bytes : kLoanChunk;
-  const bool straight = fold.identity && fetched == 1;  // one copy by the kernel, right into place
-  if (fetched != 0 && !straight) chunk = std::max<size_t>(4096, std::min(kFetchChunk, kFetchBudget / fetched / 64 * 64));
-  if (fetched != 0 && !straight && s.bytes.size() < fetched * chunk) s.bytes.resize(fetched * chunk);
+  size_t step = lent == 0 ? bytes : kLoanChunk;
+  const bool staged = fetched != 0 && !(fold.identity && fetched == 1);  // else one copy by the kernel, right into place
+  if (staged) {
+    step = std::max<size_t>(4096, std::min(kFetchChunk, kFetchBudget / fetched / 64 * 64));
+    if (s.bytes.size() < fetched * step) s.bytes.resize(fetched * step);
+  }
   s.sources.resize(s.operands.size());
-  for (size_t at = 0; at < bytes; at += chunk) {
-    const size_t n = std::min(chunk, bytes - at);
-    size_t stage = 0;
-    for (size_t i = 0; i < s.operands.size(); ++i) {
-      const Operand& o = s.operands[i];
-      if (o.slot != nullptr && !begin_reading(o.port->in, *o.slot)) return gave_up(*o.port);
-      if (o.data != nullptr) {
-        s.sources[i] = o.data + at;
-        continue;
-      }
-      std::byte* into = straight ? to + at : s.bytes.data() + stage++ * chunk;
-      RONDE_TRY(fabric.fetch(o.port->rank, Loan{o.slot->address + at, o.slot->region}, into, n));
-      s.sources[i] = into;
-    }
-    if (fold.identity) {
-      if (s.sources[0] != to + at) memcpy(to + at, s.sources[0], n);
-    } else {
-      fold.fn(to + at, s.sources.data(), static_cast<int>(s.operands.size()), n / element, fold.scale);
-    }
-    for (const Operand& o : s.operands) {
-      if (o.slot != nullptr && !end_reading(o.port->in, *o.slot)) return gave_up(*o.port);
-    }
+  for (size_t at = 0; at < bytes; at += step) {
+    size_t marked = 0;
+    const Chunk chunk{at, std::min(step, bytes - at), to + at, staged ? s.bytes.data() : nullptr, step};
+    const Result<> folded = fold_chunk(work, chunk, fold, &marked);
+    const Port* const revoked = end_chunk(marked);
+    if (revoked != nullptr) return gave_up(*revoked);
+    RONDE_TRY(folded);
   }
   return {};
 }

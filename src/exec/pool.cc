@@ -1,8 +1,7 @@
 // The pool: the process's threads that run host streams, eager messages and non-blocking communicators.
-#include <algorithm>
+#include <fmt/core.h>
 #include <memory>
 #include <mutex>
-#include <sched.h>
 #include <vector>
 
 #include "base/config.h"
@@ -28,47 +27,51 @@ class Pool {
   }
 
   void adopt(Seat& seat) {
-    PoolThread* thread = pick();
-    if (thread == nullptr) {
-      seat.fail(ronde::fail(Code::system_error, "no thread could be started for host streams; raise `ulimit -u` or the pids limit",
-                            Scope::communicator));
+    const Result<PoolThread*> thread = pick();
+    if (!thread.ok()) {
+      Error error = thread.error();
+      error.what = fmt::format("starting a thread for host streams: {}", error.what);
+      seat.fail(std::move(error));
       return;
     }
-    const std::lock_guard lock(thread->mutex);
-    thread->inbox.push_back(seat.shared_from_this());
-    ring(thread->runner->bell());
+    const std::lock_guard lock((*thread)->mutex);
+    (*thread)->inbox.push_back(seat.shared_from_this());
+    ring((*thread)->runner->bell());
   }
 
  private:
-  PoolThread* pick() {
+  /// The next in turn. An error only while there is no thread at all.
+  Result<PoolThread*> pick() {
     const std::lock_guard lock(mutex_);
     const auto wanted = static_cast<size_t>(current_config()->integer(Setting::stream_threads));
-    if (threads_.size() < wanted) start();
-    return threads_.empty() ? nullptr : threads_[next_++ % threads_.size()].get();
+    if (threads_.size() < wanted) {
+      const Result<> started = start();
+      if (!started.ok() && threads_.empty()) return started.error();
+    }
+    return threads_[next_++ % threads_.size()].get();
   }
 
-  void start() {
-    Result<BellLease> bell = lease_bell();
-    if (!bell.ok()) return;
+  Result<> start() {
+    RONDE_TRY(BellLease bell, lease_bell());
     auto entry = std::make_unique<PoolThread>();
-    entry->runner = std::make_unique<Runner>(std::move(bell).value());
+    entry->runner = std::make_unique<Runner>(std::move(bell));
     PoolThread* const self = entry.get();
-    Result<std::thread> thread = start_thread("ronde-stream", [self] {
-      self->runner->run_pool([] { return false; }, [self](Runner& runner) { take_inbox(*self, runner); });
-    });
-    if (!thread.ok()) return;
-    entry->thread = std::move(thread).value();
+    RONDE_TRY(entry->thread, start_thread("ronde-stream", [self] {
+      self->runner->run_pool([self](Runner& runner) { return take_inbox(*self, runner); });
+    }));
     threads_.push_back(std::move(entry));
+    return {};
   }
 
-  static void take_inbox(PoolThread& self, Runner& runner) {
+  static bool take_inbox(PoolThread& self, Runner& runner) {
     std::vector<std::shared_ptr<Seat>> seats;
     {
       const std::lock_guard lock(self.mutex);
-      if (self.inbox.empty()) return;
+      if (self.inbox.empty()) return false;
       seats.swap(self.inbox);
     }
     for (const auto& seat : seats) runner.claim_waiting(*seat);  // a synchronising thread may have been faster
+    return true;
   }
 
   std::mutex mutex_;  // guards threads_ and next_
@@ -79,20 +82,5 @@ class Pool {
 }  // namespace
 
 void give_to_pool(Seat& seat) { Pool::instance().adopt(seat); }
-
-void wait_until_free(Seat& seat) {
-  while (true) {
-    {
-      const std::lock_guard lock(seat.mutex);
-      // `active` is the owner's: it may be looked at only while there is none.
-      if (seat.owner != nullptr) {
-        ring(seat.owner->bell());
-      } else if (seat.incoming.empty() && seat.active.empty()) {
-        return;
-      }
-    }
-    sched_yield();  // the owner lets go at its next pass
-  }
-}
 
 }  // namespace ronde

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <fmt/core.h>
+#include <new>
 #include <sched.h>
 
 #include "base/clock.h"
+#include "base/thread_object.h"
 #include "exec/watch.h"
 
 namespace ronde {
@@ -41,12 +43,9 @@ Result<> Completion::result() const {
 }
 
 Result<Runner*> Runner::of_this_thread() {
-  thread_local std::unique_ptr<Runner> runner;
-  if (runner == nullptr) {
-    RONDE_TRY(BellLease bell, lease_bell());
-    runner = std::make_unique<Runner>(std::move(bell));
-  }
-  return runner.get();
+  if (Runner* const there = ThreadObject<Runner>::get()) return there;
+  RONDE_TRY(BellLease bell, lease_bell());
+  return ThreadObject<Runner>::keep(std::make_unique<Runner>(std::move(bell)));
 }
 
 void submit(Seat& seat, std::vector<Work*> works, Runner* self) {
@@ -91,31 +90,28 @@ void Runner::claim_waiting(Seat& seat) {
 }
 
 void Runner::own(Seat& seat) {
-  seats_.push_back(&seat);
+  seats_.push_back(seat.shared_from_this());
   // Whoever changed a counter before it saw this index has rung the Bell of an earlier thread; all counters are looked at after this store.
   seat.control().bell.store(bell_.index(), std::memory_order_seq_cst);
 }
 
-bool Runner::release(Seat& seat) {
-  unblock(seat);
-  const std::lock_guard lock(seat.mutex);
-  seat.owner = nullptr;
-  if (seat.active.empty() && seat.incoming.empty()) return false;
-  seat.waiting_for_pool = true;
-  return true;
-}
-
 void Runner::release_all() {
-  std::vector<Seat*> left;
-  for (Seat* seat : std::exchange(seats_, {})) {
-    if (release(*seat)) left.push_back(seat);
+  std::vector<std::shared_ptr<Seat>> left;
+  for (std::shared_ptr<Seat>& seat : std::exchange(seats_, {})) {
+    unblock(*seat);
+    const std::lock_guard lock(seat->mutex);
+    seat->owner = nullptr;
+    if (seat->active.empty() && seat->incoming.empty()) continue;
+    seat->waiting_for_pool = true;
+    left.push_back(seat);
   }
-  for (Seat* seat : left) give_to_pool(*seat);
+  for (const auto& seat : left) give_to_pool(*seat);
 }
 
 void Runner::release_idle() {
-  std::erase_if(seats_, [this](Seat* seat) {
+  std::erase_if(seats_, [](const std::shared_ptr<Seat>& seat) {
     if (!seat->active.empty()) return false;
+    unblock(*seat);
     const std::lock_guard lock(seat->mutex);
     if (!seat->incoming.empty()) return false;
     seat->owner = nullptr;
@@ -123,21 +119,18 @@ void Runner::release_idle() {
   });
 }
 
-bool Runner::turn_has_come(const Work& work) const {
-  if (!work.call.message()) return work.call.sequence == work.seat->collective_turn;
-  const Port& port = *work.parts.front().bound->ports.front();
-  return work.call.sequence == (work.call.coll == Coll::send ? port.send_turn : port.recv_turn);
+/// A failed Seat is let go of at once, even while others keep this thread: its Abort waits for that.
+void Runner::release_failed() {
+  if (std::any_of(seats_.begin(), seats_.end(), [](const auto& seat) { return seat->failed(); })) release_idle();
 }
 
-void Runner::end_work(Seat& seat, Work& work, std::optional<Error> error) {
-  if (!work.call.message()) {
-    ++seat.collective_turn;
-  } else {
-    Port& port = *work.parts.front().bound->ports.front();
-    ++(work.call.coll == Coll::send ? port.send_turn : port.recv_turn);
+/// Staging is the one memory that a call may still need once it runs.
+Result<Step> advance_or_fail(Work& work, Part& part, Lane& lane) {
+  try {
+    return advance(work, part, lane);
+  } catch (const std::bad_alloc&) {
+    return fail(Code::system_error, fmt::format("allocating memory for {} failed", describe_call(work.call)), Scope::communicator);
   }
-  if (work.on_end) work.on_end();
-  work.completion->finish(std::move(error));
 }
 
 /// Moves one Work on. True if it moved; a finished one has lane.done everywhere.
@@ -145,14 +138,16 @@ bool Runner::run_work(Seat& seat, Work& work) {
   if (!work.started) {
     work.started = true;
     work.progress_ns = 0;
-    if (!work.call.message()) seat.publish(work.call.sequence, work.call.packed(), work.call.count, work.fingerprint);
+    seat.publish(work);
   }
   bool moved = false;
   for (Part& part : work.parts) {
     for (Lane& lane : part.lanes) {
       if (lane.done) continue;
-      Result<Step> step = advance(work, part, lane);
+      Result<Step> step = advance_or_fail(work, part, lane);
       if (!step.ok()) {
+        // What a peer found comes before its consequences, such as loans that it takes back.
+        if (take_mail(seat)) return true;
         if (step.code() == Code::invalid_usage || step.code() == Code::internal_error) {
           seat.fail_all(step.error());
         } else {
@@ -175,7 +170,7 @@ void Runner::abandon(Seat& seat) {
   }
   const Error error = seat.error();
   std::vector<Work*> works = std::exchange(seat.active, {});
-  for (Work* work : works) end_work(seat, *work, error);
+  for (Work* work : works) seat.end_work(*work, error);
 }
 
 bool Runner::pass_seat(Seat& seat) {
@@ -193,7 +188,7 @@ bool Runner::pass_seat(Seat& seat) {
   bool moved = false;
   for (size_t i = 0; i < seat.active.size();) {
     Work& work = *seat.active[i];
-    if (!turn_has_come(work)) {
+    if (!seat.has_turn(work)) {
       ++i;
       continue;
     }
@@ -207,7 +202,7 @@ bool Runner::pass_seat(Seat& seat) {
       continue;
     }
     seat.active.erase(seat.active.begin() + static_cast<ptrdiff_t>(i));
-    end_work(seat, work, std::nullopt);
+    seat.end_work(work, std::nullopt);
     moved = true;
     i = 0;  // another one's turn may have come
   }
@@ -216,20 +211,31 @@ bool Runner::pass_seat(Seat& seat) {
 
 bool Runner::pass() {
   bool moved = false;
-  for (size_t i = 0; i < seats_.size(); ++i) {
-    if (pass_seat(*seats_[i])) {
-      moved = true;
-      unblock(*seats_[i]);
-    }
+  for (const std::shared_ptr<Seat>& seat : seats_) {
+    if (!pass_seat(*seat)) continue;
+    moved = true;
+    seat->still_since = 0;
+    unblock(*seat);
   }
   return moved;
 }
 
+/// Looks at why, for each Seat that has not moved for a while.
+void Runner::look(bool blocking) {
+  const uint64_t now = now_ns();
+  for (const auto& seat : seats_) {
+    if (seat->still_since == 0) seat->still_since = now;
+    if (now - seat->still_since < kLook) continue;
+    seat->still_since = now;
+    look_why(*seat, blocking);
+  }
+}
+
 /// Called after a pass in which nothing moved: spins, yields, then sleeps and looks at why.
-void Runner::wait(bool blocking, uint64_t* idle_since) {
+void Runner::wait(bool blocking, const std::function<bool()>& ready) {
   ++idle_looks_;
   int spin = 100, yields = 10;
-  for (const Seat* seat : seats_) {
+  for (const auto& seat : seats_) {
     spin = seat->limits().spin;
     yields = seat->limits().yields;
   }
@@ -242,58 +248,77 @@ void Runner::wait(bool blocking, uint64_t* idle_since) {
     return;
   }
   const uint32_t prepared = prepare(bell());
-  for (Seat* seat : seats_) note_probe(*seat);
-  if (pass()) {
+  for (const auto& seat : seats_) note_probe(*seat);
+  if (ready() || pass()) {
     cancel(bell());
     idle_looks_ = 0;
-    *idle_since = 0;
     return;
   }
-  for (Seat* seat : seats_) answer_probe(*seat);
-  const bool rung = sleep(bell(), prepared, kLook);
-  if (*idle_since == 0) *idle_since = now_ns();
-  if (rung && now_ns() - *idle_since < kLook) return;
-  *idle_since = now_ns();
-  for (Seat* seat : seats_) look_why(*seat, blocking);
+  for (const auto& seat : seats_) answer_probe(*seat);
+  look(blocking);
+  sleep(bell(), prepared, kLook);
+  look(blocking);
 }
 
-void Runner::run_until(const Completion& completion, bool blocking) {
-  uint64_t idle_since = 0;
+void Runner::run_until(const std::function<bool()>& done, bool blocking) {
+  constexpr uint32_t kBusyPasses = 64;  // between two looks at what does not move while something else does
   idle_looks_ = 0;
   while (true) {
     const bool moved = pass();
-    if (completion.done()) break;
-    if (moved) {
-      idle_looks_ = 0;
-      idle_since = 0;
+    if (done()) break;
+    release_failed();
+    if (!moved) {
+      wait(blocking, done);
       continue;
     }
-    wait(blocking, &idle_since);
+    idle_looks_ = 0;
+    if (seats_.size() > 1 && ++busy_passes_ % kBusyPasses == 0) look(blocking);
   }
   release_all();
 }
 
-void Runner::run_pool(const std::function<bool()>& stop, const std::function<void(Runner&)>& adopt) {
-  uint64_t idle_since = 0;
-  while (!stop()) {
+void Runner::run_pool(const std::function<bool(Runner&)>& adopt) {
+  constexpr uint32_t kBusyPasses = 64;
+  const auto news = [&] { return adopt(*this); };
+  while (true) {
     adopt(*this);
     if (pass()) {
       idle_looks_ = 0;
-      idle_since = 0;
+      if (seats_.size() > 1 && ++busy_passes_ % kBusyPasses == 0) look(false);
       continue;
     }
     release_idle();
     if (!seats_.empty()) {
-      wait(false, &idle_since);
+      wait(false, news);
       continue;
     }
     const uint32_t prepared = prepare(bell());
-    adopt(*this);
-    if (!seats_.empty() || stop()) {
+    if (news()) {
       cancel(bell());
       continue;
     }
     sleep(bell(), prepared, 3600 * kSecond);
+  }
+}
+
+void wait_until_free(Seat& seat) {
+  while (true) {
+    std::vector<Work*> works;
+    {
+      const std::lock_guard lock(seat.mutex);
+      if (seat.owner != nullptr) {
+        ring(seat.owner->bell());
+      } else if (seat.incoming.empty() && seat.active.empty()) {
+        return;
+      } else if (seat.failed()) {  // `active` is the owner's, but there is none
+        works = std::exchange(seat.active, {});
+        works.insert(works.end(), seat.incoming.begin(), seat.incoming.end());
+        seat.incoming.clear();
+      }
+    }
+    const Error error = seat.error();
+    for (Work* work : works) seat.end_work(*work, error);
+    if (works.empty()) sched_yield();  // the owner lets go at its next pass
   }
 }
 

@@ -9,8 +9,8 @@
 
 namespace ronde {
 
-Seat::Seat(Fabric& fabric, AbortWord& abort, const ReduceTable& table, const SeatLimits& limits)
-    : fabric_(fabric), abort_(abort), table_(table), limits_(limits) {}
+Seat::Seat(std::unique_ptr<Fabric> fabric, const ReduceTable& table, const SeatLimits& limits)
+    : fabric_(std::move(fabric)), table_(table), limits_(limits) {}
 
 Result<Port*> Seat::port(int peer, int link, bool writes) {
   const std::lock_guard lock(ports_mutex_);
@@ -24,7 +24,7 @@ Result<Port*> Seat::port(int peer, int link, bool writes) {
     port->link = link;
   }
   if (writes && !port->out) {
-    RONDE_TRY(port->out, fabric_.writer(peer, link));
+    RONDE_TRY(port->out, fabric_->writer(peer, link));
   }
   return port.get();
 }
@@ -38,37 +38,76 @@ bool Seat::sends_at_once(const Work& work) {
   return used + part.slicing.slices <= port.out.slots;
 }
 
-bool Seat::has_sent_to(int peer, int link) {
+Port* Seat::existing_port(int peer, int link) {
   const std::lock_guard lock(ports_mutex_);
-  if (ports_.size() <= static_cast<size_t>(link) || ports_[link].empty() || ports_[link][peer] == nullptr) return false;
-  const Port& port = *ports_[link][peer];
-  return port.out && port.out_next != port.out.header->head.load(std::memory_order_seq_cst);
+  if (ports_.size() <= static_cast<size_t>(link) || ports_[link].empty()) return nullptr;
+  return ports_[link][peer].get();
 }
 
-void Seat::publish(uint64_t sequence, uint64_t packed, uint64_t count, uint64_t fingerprint) {
+uint64_t Seat::sends_issued(int peer, int link) {
+  const Port* const port = existing_port(peer, link);
+  return port == nullptr ? 0 : port->send_issued;
+}
+
+uint64_t Seat::receives_issued(int peer, int link) {
+  const Port* const port = existing_port(peer, link);
+  return port == nullptr ? 0 : port->recv_issued;
+}
+
+uint64_t& Seat::turn_of(const Work& work) {
+  if (!work.call.message()) return collective_turn;
+  Port& port = *work.parts.front().bound->ports.front();
+  return work.call.coll == Coll::send ? port.send_turn : port.recv_turn;
+}
+
+bool Seat::has_turn(const Work& work) { return work.call.sequence == turn_of(work); }
+
+void Seat::end_work(Work& work, std::optional<Error> error) {
+  if (!error.has_value()) ++turn_of(work);  // on a failed Seat nobody looks at turns
+  const std::shared_ptr<Seat> self = work.seat;  // the Work may be the last to hold it
+  work.completion->finish(std::move(error));
+  if (works_.fetch_sub(1, std::memory_order_seq_cst) == 1) ring_idle_bell();
+}
+
+void Seat::ring_idle_bell() {
+  Bell* const bell = idle_bell_.load(std::memory_order_seq_cst);
+  if (bell != nullptr) ring(*bell);
+}
+
+void Seat::publish(const Work& work) {
   ControlBlock& block = control();
+  const Call& call = work.call;
+  block.last_what.store(call.packed(), std::memory_order_relaxed);  // for texts alone, as the next
+  block.last_count.store(call.count, std::memory_order_relaxed);
+  if (call.message()) return;
+  const uint64_t sequence = call.sequence;
   CallRecord& record = block.history[sequence % kCallHistory];
   // A sequence lock without fences: every store is seq_cst or ordered by one, and a reader that sees the same even version before and
   // after has read one record.
   record.version.store(2 * sequence + 1, std::memory_order_seq_cst);
-  record.what.store(packed, std::memory_order_seq_cst);
-  record.count.store(count, std::memory_order_seq_cst);
-  record.fingerprint.store(fingerprint, std::memory_order_seq_cst);
+  record.what.store(call.packed(), std::memory_order_seq_cst);
+  record.count.store(call.count, std::memory_order_seq_cst);
+  record.fingerprint.store(work.fingerprint, std::memory_order_seq_cst);
   record.version.store(2 * sequence + 2, std::memory_order_seq_cst);
   block.issued.store(sequence + 1, std::memory_order_seq_cst);  // pairs with the watch's load: the record is complete
 }
 
-void Seat::fail(Error error) {
+void Seat::fail(Error error, bool asked) {
   error.scope = std::max(error.scope, Scope::communicator);
   {
     const std::lock_guard lock(error_mutex_);
     if (!error_.has_value()) {
-      log_error(error);
+      if (asked) {
+        RONDE_INFO(init, "rank {}: {}", rank(), error.what);
+      } else {
+        log_error(error);
+      }
       error_ = std::move(error);
     }
   }
   abort_.raise();
-  fabric_.ring(rank());
+  fabric_->ring(rank());
+  ring_idle_bell();
 }
 
 Error Seat::error() const {
@@ -80,7 +119,7 @@ Error Seat::error() const {
 void Seat::fail_all(const Error& error) {
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
-    ControlBlock& block = fabric_.control(peer);
+    ControlBlock& block = fabric_->control(peer);
     uint32_t empty = 0;
     // acq_rel claims the box for one writer; the release below pairs with the acquire in take_mail.
     if (!block.mail.compare_exchange_strong(empty, 1, std::memory_order_acq_rel)) continue;
@@ -89,7 +128,7 @@ void Seat::fail_all(const Error& error) {
     memcpy(block.mail_text, error.what.data(), n);
     block.mail_text[n] = '\0';
     block.mail.store(2, std::memory_order_seq_cst);
-    fabric_.ring(peer);
+    fabric_->ring(peer);
   }
   fail(error);
 }

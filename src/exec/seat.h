@@ -50,11 +50,11 @@ struct Suspicion {
 
 class Seat : public std::enable_shared_from_this<Seat> {
  public:
-  Seat(Fabric& fabric, AbortWord& abort, const ReduceTable& table, const SeatLimits& limits);
+  Seat(std::unique_ptr<Fabric> fabric, const ReduceTable& table, const SeatLimits& limits);
 
-  Fabric& fabric() { return fabric_; }
-  int rank() const { return fabric_.rank(); }
-  int ranks() const { return fabric_.size(); }
+  Fabric& fabric() { return *fabric_; }
+  int rank() const { return fabric_->rank(); }
+  int ranks() const { return fabric_->size(); }
   const ReduceTable& table() const { return table_; }
   const SeatLimits& limits() const { return limits_; }
   /// Before the first Work only.
@@ -62,21 +62,35 @@ class Seat : public std::enable_shared_from_this<Seat> {
     limits_.spin = spin;
     limits_.yields = yields;
   }
-  ControlBlock& control() { return fabric_.control(fabric_.rank()); }
+  ControlBlock& control() { return fabric_->control(rank()); }
 
   /// The port of a link; made when first asked for. The writer's end is made too where `writes`.
   Result<Port*> port(int peer, int link, bool writes);
 
   /// True when a Send is sure to end without its Recv: nothing else runs here and the slots that it needs are free.
   bool sends_at_once(const Work& work);
-  /// True if a message to `peer` has been issued and not all of them have been received.
-  bool has_sent_to(int peer, int link);
+  /// Numbers given to messages to and from `peer` so far. By the calling thread.
+  uint64_t sends_issued(int peer, int link);
+  uint64_t receives_issued(int peer, int link);
 
-  /// Publishes that this rank has called collective number call.sequence. Before its first Move.
-  void publish(uint64_t sequence, uint64_t packed, uint64_t count, uint64_t fingerprint);
+  /// A call has got its number; from here on it ends by end_work() alone.
+  void begin_work() { works_.fetch_add(1, std::memory_order_seq_cst); }
+  /// The Work has ended, well or not: counts, and completes it, after which it may be gone. From the Seat's owner; on a failed Seat from any thread.
+  void end_work(Work& work, std::optional<Error> error);
+  /// The number that may run now among calls of the Work's kind: collectives, or messages of its pair and direction.
+  uint64_t& turn_of(const Work& work);
+  bool has_turn(const Work& work);
+  /// Works begun and not ended, wherever they are.
+  int works() const { return works_.load(std::memory_order_seq_cst); }
+  /// Whom to wake when works() has come down to 0 or the Seat fails; nullptr: nobody any more.
+  void tell_when_idle(Bell* bell) { idle_bell_.store(bell, std::memory_order_seq_cst); }
 
-  /// The communicator is broken: the first error stays, every wait ends. From any thread.
-  void fail(Error error);
+  /// Publishes that this rank begins the call. Before its first Move.
+  void publish(const Work& work);
+
+  /// The communicator is broken: the first error stays, every wait ends. From any thread. `asked`: by the program itself (Abort, Revoke), which is news to
+  /// nobody.
+  void fail(Error error, bool asked = false);
   bool failed() const { return abort_.raised(); }
   /// The error of fail(); a remote_error saying "aborted" where only the abort word was raised.
   Error error() const;
@@ -96,16 +110,22 @@ class Seat : public std::enable_shared_from_this<Seat> {
   uint64_t collectives_issued = 0;  ///< given out by the calling thread
   bool revoked = false;
   bool blocked = false;           ///< as published in the control block
+  uint64_t still_since = 0;       ///< when the owner first found it not to move; 0: it moved, or nobody has looked
   uint64_t probe_seen = 0;        ///< value of the control block's probe before the last full look
   Suspicion suspicion;            ///< a cycle of waits that is being proven
 
  private:
-  Fabric& fabric_;
-  AbortWord& abort_;
+  Port* existing_port(int peer, int link);
+  void ring_idle_bell();
+
+  std::unique_ptr<Fabric> fabric_;
+  AbortWord abort_;  ///< raised by whatever ends the data path
   const ReduceTable& table_;
   SeatLimits limits_;
   std::vector<std::vector<std::unique_ptr<Port>>> ports_;  ///< by link, then rank
   std::mutex ports_mutex_;
+  std::atomic<int> works_{0};               ///< seq_cst, with idle_bell_: by the Bell's rule
+  std::atomic<Bell*> idle_bell_{nullptr};   ///< its memory stays as long as this Fabric
   mutable std::mutex error_mutex_;
   std::optional<Error> error_;
 };

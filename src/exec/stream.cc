@@ -10,7 +10,7 @@ namespace {
 
 /// Submits a batch's works, Seat by Seat. `batch` may be gone when this returns.
 void start(Batch& batch) {
-  std::vector<std::pair<Seat*, std::vector<Work*>>> by_seat;
+  std::vector<std::pair<std::shared_ptr<Seat>, std::vector<Work*>>> by_seat;
   for (const auto& work : batch.works) {
     const auto at = std::find_if(by_seat.begin(), by_seat.end(), [&](const auto& entry) { return entry.first == work->seat; });
     if (at == by_seat.end()) {
@@ -96,21 +96,18 @@ Result<> HostStream::synchronize() {
   RONDE_TRY(Runner * runner, Runner::of_this_thread());
   Completion reached(1);
   reached.waiter = &runner->bell();
-  std::vector<Seat*> seats;
   {
     const std::lock_guard lock(mutex_);
     if (queue_.empty()) {
       if (error_.has_value()) return *std::exchange(error_, std::nullopt);
       return {};
     }
-    for (const auto& batch : queue_) {
-      for (const auto& work : batch->works) seats.push_back(work->seat);
-    }
     waiters_.push_back({queue_.back().get(), &reached});
-    // Claimed under the stream's mutex: no batch of it can end, and so no Seat of it can go, before the claim.
-    for (Seat* seat : seats) runner->claim(*seat);
+    for (const auto& batch : queue_) {
+      for (const auto& work : batch->works) runner->claim(*work->seat);
+    }
   }
-  runner->run_until(reached, false);
+  runner->run_until([&] { return reached.done(); }, false);
   const std::lock_guard lock(mutex_);
   if (error_.has_value()) return *std::exchange(error_, std::nullopt);
   return {};

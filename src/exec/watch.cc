@@ -10,18 +10,13 @@
 namespace ronde {
 namespace {
 
-bool waits_now(const Work& work) {
-  if (!work.call.message()) return work.call.sequence == work.seat->collective_turn;
-  const Port& port = *work.parts.front().bound->ports.front();
-  return work.call.sequence == (work.call.coll == Coll::send ? port.send_turn : port.recv_turn);
-}
-
-/// The peers for which the lanes of `work` wait.
+/// The other ranks for which the lanes of `work` wait.
 std::vector<int> awaited(const Work& work) {
   std::vector<int> peers;
   for (const Part& part : work.parts) {
     for (const Lane& lane : part.lanes) {
-      if (!lane.done && lane.waits_for != nullptr) peers.push_back(lane.waits_for->rank);
+      if (lane.done || lane.waits_for == nullptr || lane.waits_for->rank == work.seat->rank()) continue;
+      peers.push_back(lane.waits_for->rank);
     }
   }
   std::sort(peers.begin(), peers.end());
@@ -36,7 +31,7 @@ bool publish_waits(Seat& seat) {
   std::vector<uint64_t> now((static_cast<size_t>(seat.ranks()) + 63) / 64);
   const Work* first = nullptr;
   for (const Work* work : seat.active) {
-    if (!waits_now(*work)) continue;
+    if (!seat.has_turn(*work)) continue;
     if (first == nullptr) first = work;
     for (const int peer : awaited(*work)) now[peer / 64] |= uint64_t{1} << (peer % 64);
   }
@@ -72,25 +67,52 @@ std::optional<Record> record_of(Seat& seat, int rank, uint64_t sequence) {
 
 std::string last_act(Seat& seat, int rank) {
   const ControlBlock& block = seat.fabric().control(rank);
-  const uint64_t issued = block.issued.load(std::memory_order_seq_cst);
-  if (issued == 0) return fmt::format("rank {} has called no collective yet", rank);
-  const auto record = record_of(seat, rank, issued - 1);
-  if (!record.has_value()) return fmt::format("rank {} has begun {} collectives", rank, issued);
-  return fmt::format("rank {} called {} last (collective number {})", rank, describe_call(record->what, record->count), issued - 1);
+  const uint64_t what = block.last_what.load(std::memory_order_relaxed);  // for a text alone
+  if (what == 0) return fmt::format("rank {} has called nothing yet", rank);
+  const uint64_t calls = block.issued.load(std::memory_order_seq_cst);
+  return fmt::format("rank {} began {} last, after {} collectives in all", rank, describe_call(what, block.last_count.load(std::memory_order_relaxed)), calls);
+}
+
+/// The other ranks that have not begun the collective that `work` is, or, when all have or it is a message, those that it waits for.
+std::string whom(Seat& seat, const Work& work, const std::vector<int>& peers, std::vector<int>* named) {
+  *named = peers;
+  if (work.call.message()) return rank_list(peers);
+  std::vector<int> absent;
+  for (int rank = 0; rank < seat.ranks(); ++rank) {
+    if (rank != seat.rank() && seat.fabric().control(rank).issued.load(std::memory_order_seq_cst) <= work.call.sequence) absent.push_back(rank);
+  }
+  if (absent.empty()) return rank_list(peers) + ", though all ranks have begun it";
+  *named = absent;
+  return rank_list(absent) + (absent.size() == 1 ? ", which has not called it" : ", which have not called it");
 }
 
 std::string call_name(const Call& call) {
   return fmt::format("{}, {} number {}", describe_call(call), call.message() ? "message" : "collective", call.sequence);
 }
 
+/// Why `peer` will never do its part of a call; "" where it may.
+std::string_view has_left(Seat& seat, int peer) {
+  switch (static_cast<RankState>(seat.fabric().control(peer).state.load(std::memory_order_seq_cst))) {
+    case RankState::aborted: return "aborted";
+    case RankState::closed: return "destroyed";
+    case RankState::revoked: return "revoked";
+    case RankState::finalized: return "finalised";
+    case RankState::joining:
+    case RankState::alive: break;
+  }
+  return "";
+}
+
 /// Compares this rank's call with what the awaited peers have called at the same number. True if the Seat has failed.
 bool compare_calls(Seat& seat, const Work& work, const std::vector<int>& peers) {
   for (const int peer : peers) {
-    const auto state = static_cast<RankState>(seat.fabric().control(peer).state.load(std::memory_order_seq_cst));
-    if (state == RankState::aborted || state == RankState::closed) {
-      seat.fail(fail(Code::remote_error,
-                     fmt::format("{} on rank {} waits for rank {}, which has {} its communicator", call_name(work.call), seat.rank(), peer,
-                                 state == RankState::aborted ? "aborted" : "destroyed"), Scope::communicator));
+    if (const std::string_view how = has_left(seat, peer); !how.empty()) {
+      const std::string text = fmt::format("{} on rank {} waits for rank {}, which has {} its communicator", call_name(work.call), seat.rank(), peer, how);
+      if (how == "finalised") {
+        seat.fail_all(fail(Code::invalid_usage, text, Scope::communicator));
+      } else {
+        seat.fail(fail(Code::remote_error, text, Scope::communicator));
+      }
       return true;
     }
     if (work.call.message()) continue;
@@ -116,9 +138,11 @@ bool check_age(Seat& seat, Work& work, const std::vector<int>& peers) {
   const bool over = seat.limits().timeout > 0 && waited >= seat.limits().timeout;
   const bool report = !work.warned && seat.limits().warn_after > 0 && waited >= seat.limits().warn_after;
   if (!over && !report) return false;
-  std::string text = fmt::format("{} on rank {} has waited {:.1f} s for {}", call_name(work.call), seat.rank(), waited, rank_list(peers));
+  std::vector<int> named;
+  std::string text = fmt::format("{} on rank {} has waited {:.1f} s for ", call_name(work.call), seat.rank(), waited);
+  text += whom(seat, work, peers, &named);
   constexpr size_t kNamed = 8;  // more ranks in one line help nobody
-  for (size_t i = 0; i < std::min(peers.size(), kNamed); ++i) text += "; " + last_act(seat, peers[i]);
+  for (size_t i = 0; i < std::min(named.size(), kNamed); ++i) text += "; " + last_act(seat, named[i]);
   if (over) {
     seat.fail_all(fail(Code::remote_error, text + fmt::format("; the limit is RONDE_TIMEOUT={:g} s", seat.limits().timeout), Scope::communicator));
     return true;
@@ -220,12 +244,19 @@ void unblock(Seat& seat) {
 
 void look_why(Seat& seat, bool blocking) {
   if (seat.failed() || seat.active.empty() || take_mail(seat)) return;
+  bool waits = false;
   for (Work* work : seat.active) {
-    if (!waits_now(*work)) continue;
+    if (!seat.has_turn(*work)) continue;
+    waits = true;
     const std::vector<int> peers = awaited(*work);
     if (compare_calls(seat, *work, peers) || check_age(seat, *work, peers)) return;
   }
   if (!blocking) return;
+  // Works that are not here yet (behind others on a stream, or not taken up by their thread) may free whoever waits.
+  if (!waits || seat.works() != static_cast<int>(seat.active.size())) {
+    unblock(seat);
+    return;
+  }
   if (!publish_waits(seat)) seat.control().epoch.fetch_add(1, std::memory_order_seq_cst);
   if (!seat.blocked) {
     seat.blocked = true;

@@ -48,7 +48,6 @@ struct Lane {
   uint32_t move = 0;
   uint32_t piece = 0;              ///< block within the Move (not merged)
   const Port* waits_for = nullptr; ///< after a step that could not go on
-  bool waits_for_input = false;
   bool done = false;
 };
 
@@ -61,7 +60,7 @@ struct Part {
 };
 
 struct Work {
-  Seat* seat = nullptr;
+  std::shared_ptr<Seat> seat;        ///< kept, since a Work may still wait on a stream when its communicator has been aborted
   Call call;
   uint64_t fingerprint = 0;          ///< call.fingerprint(), computed once
   std::vector<Part> parts;
@@ -73,7 +72,6 @@ struct Work {
   Completion* completion = nullptr;
   std::shared_ptr<const void> keeps; ///< plan, and whatever else must outlive it
   std::vector<std::byte> copy;       ///< an eager message's data
-  std::function<void()> on_end;      ///< run by the owner just before completion
 };
 
 enum class Step : uint8_t { moved, blocked, done };

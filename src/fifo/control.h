@@ -8,7 +8,7 @@
 namespace ronde {
 
 /// Life of a rank in a communicator.
-enum class RankState : uint32_t { joining = 0, alive = 1, closed = 2, aborted = 3 };
+enum class RankState : uint32_t { joining = 0, alive = 1, closed = 2, aborted = 3, revoked = 4, finalized = 5 };
 
 /// What a rank called at one number. Written once per use by its owner under `version` (a sequence lock: odd while being written).
 struct CallRecord {
@@ -28,6 +28,8 @@ struct ControlBlock {
   std::atomic<uint64_t> epoch;              ///< grows with all progress; two equal readings with `blocked` set say that nothing moved
   std::atomic<uint64_t> probe;              ///< written by who suspects a cycle of waits; the rank looks again at all it waits for
   std::atomic<uint64_t> probe_answer;       ///< the last probe after which the rank still could not go on
+  std::atomic<uint64_t> last_what;          ///< the call that this rank began last, packed as CallRecord::what; 0: none
+  std::atomic<uint64_t> last_count;
   std::atomic<uint64_t> waiting_what;       ///< what the blocked call is, packed as CallRecord::what
   std::atomic<uint64_t> waiting_sequence;   ///< its number
   std::atomic<uint64_t> waiting_count;

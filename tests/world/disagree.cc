@@ -119,6 +119,46 @@ TEST_CASE("a slow rank is no disagreement", "[world][disagree]") {
   REQUIRE(complaints == "");
 }
 
+TEST_CASE("large blocks of different sizes, where one rank takes back what it lent", "[world][disagree]") {
+  std::vector<float> in[3], out[3];
+  for (auto* buffers : {in, out}) {
+    for (int r = 0; r < 3; ++r) buffers[r].assign(3 * 100'001, 1.0f);
+  }
+  for (int i = 0; i < 20; ++i) {
+    expect_disagreement([&](ncclComm_t c, int r) { return ncclAlltoAll(in[r].data(), out[r].data(), r == 2 ? 100'001 : 100'000, ncclFloat32, c, nullptr); },
+                        {"AlltoAll(count 100000, float)", "AlltoAll(count 100001, float)"});
+  }
+}
+
+TEST_CASE("a rank that has finalised does not come any more", "[world][disagree]") {
+  expect_disagreement([](ncclComm_t c, int r) {
+    return r == 1 ? ncclCommFinalize(c) : ncclAllReduce(buffer[r], buffer[r], 10, ncclFloat32, ncclSum, c, nullptr);
+  }, {"rank 1, which has finalised its communicator"});
+}
+
+TEST_CASE("RONDE_TIMEOUT names all ranks that have not come, and their messages", "[world][disagree]") {
+  const ScopedEnv env({{"RONDE_TIMEOUT", "0.5"}, {"RONDE_ALGO", "ring"}});
+  const std::string complaints = run_world(4, [](ncclComm_t comm, int rank) -> std::string {
+    int one = 1;
+    ncclResult_t code = ncclSuccess;
+    if (rank == 1) RONDE_RANK_OK(ncclSend(&one, 1, ncclInt32, 3, comm, nullptr));
+    if (rank == 3) RONDE_RANK_OK(ncclRecv(&one, 1, ncclInt32, 1, comm, nullptr));
+    if (rank == 3) code = ncclAllReduce(&one, &one, 1, ncclInt32, ncclSum, comm, nullptr);
+    while (code == ncclSuccess) {
+      ncclCommGetAsyncError(comm, &code);
+      std::this_thread::yield();
+    }
+    const std::string text = last_error(comm);
+    ncclCommAbort(comm);
+    if (code != ncclRemoteError) return "code " + std::to_string(code) + ": " + text;
+    for (const char* part : {"on rank 3", "ranks 0-2, which have not called it", "rank 0 has called nothing yet", "rank 1 began Send(count 1, int32, to rank 3) last"}) {
+      if (!contains(text, part)) return "no \"" + std::string(part) + "\" in: " + text;
+    }
+    return "";
+  }, false);
+  REQUIRE(complaints == "");
+}
+
 TEST_CASE("RONDE_TIMEOUT ends a wait and names who has not come", "[world][disagree]") {
   const ScopedEnv env({{"RONDE_TIMEOUT", "0.5"}});
   const std::string complaints = run_world(3, [](ncclComm_t comm, int rank) -> std::string {
@@ -134,7 +174,7 @@ TEST_CASE("RONDE_TIMEOUT ends a wait and names who has not come", "[world][disag
     const std::string text = last_error(comm);
     ncclCommAbort(comm);
     if (code != ncclRemoteError) return "code " + std::to_string(code) + ": " + text;
-    if (!contains(text, "for rank 1") || !contains(text, "rank 1 has called no collective yet") || !contains(text, "RONDE_TIMEOUT")) return text;
+    if (!contains(text, "for rank 1") || !contains(text, "rank 1 has called nothing yet") || !contains(text, "RONDE_TIMEOUT")) return text;
     return "";
   }, false);
   REQUIRE(complaints == "");
