@@ -94,9 +94,15 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
-/// The configuration files of this process, the strongest first; read once.
-const std::vector<Names>& conf_files() {
-  static const std::vector<Names> files = [] {
+struct ConfFiles {
+  std::vector<Names> names;  ///< the strongest first
+  ConfigReport report;
+};
+
+/// The configuration files of this process; read once. Nothing is logged here, because the log's settings may stand in them.
+const ConfFiles& conf_files() {
+  static const ConfFiles files = [] {
+    ConfFiles read;
     const char* name = "RONDE_CONF_FILE";
     const char* chosen = process_variable(name);
     if (chosen == nullptr || *chosen == '\0') chosen = process_variable(name = "NCCL_CONF_FILE");
@@ -105,9 +111,10 @@ const std::vector<Names>& conf_files() {
       const char* home = process_variable("HOME");
       if (home != nullptr) path = std::string(home) + "/.nccl.conf";
     } else if (access(path.c_str(), R_OK) != 0) {
-      log_once(fmt::format("reading the configuration file {} named by {}: {}; it is ignored", path, name, strerror(errno)));
+      read.report.warnings.push_back(fmt::format("reading the configuration file {} named by {}: {}; it is ignored", path, name, strerror(errno)));
     }
-    return std::vector<Names>{parse_conf(read_file(path)), parse_conf(read_file("/etc/nccl.conf"))};
+    for (const std::string& one : {path, std::string("/etc/nccl.conf")}) read.names.push_back(parse_conf(read_file(one), one, &read.report));
+    return read;
   }();
   return files;
 }
@@ -190,18 +197,23 @@ class ConfigReader {
   ConfigReport* report_;
 };
 
-std::map<std::string, std::string> parse_conf(std::string_view text) {
+std::map<std::string, std::string> parse_conf(std::string_view text, std::string_view path, ConfigReport* report) {
   constexpr size_t kLongest = 1023;  // of a name and of a value, as NCCL has it
   Names names;
-  while (!text.empty()) {
+  for (int number = 1; !text.empty(); ++number) {
     const size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+    if (line.find_first_not_of(" \t") == std::string_view::npos || line[0] == '#') continue;
     const size_t equals = line.find('=');
-    if (line.empty() || line[0] == '#' || equals == std::string_view::npos || equals == 0) continue;
-    if (equals > kLongest || line.size() - equals - 1 > kLongest) continue;
-    names.try_emplace(std::string(line.substr(0, equals)), line.substr(equals + 1));
+    const bool named = equals != std::string_view::npos && equals != 0;
+    if (named && equals <= kLongest && line.size() - equals - 1 <= kLongest) {
+      names.try_emplace(std::string(line.substr(0, equals)), line.substr(equals + 1));
+    } else if (report != nullptr) {
+      report->warnings.push_back(fmt::format("line {} of the configuration file {} is ignored, because it {}: {}", number, path,
+                                             named ? "has a name or value of more than 1023 characters" : "is no NAME=VALUE", line.substr(0, 80)));
+    }
   }
   return names;
 }
@@ -231,17 +243,25 @@ std::vector<std::string> unknown_names(std::span<const std::string> names) {
   return warnings;
 }
 
+Config process_config(ConfigReport* report) {
+  const ConfFiles& files = conf_files();
+  if (report != nullptr) *report = files.report;
+  return read_config(process_variable, files.names, report);
+}
+
 std::shared_ptr<const Config> current_config() {
-  const std::vector<Names>& files = conf_files();
   ConfigReport report;
-  auto config = std::make_shared<const Config>(read_config(process_variable, files, &report));
+  auto config = std::make_shared<const Config>(process_config(&report));
   std::vector<std::string> names = environment_names();
-  for (const Names& file : files) {
+  for (const Names& file : conf_files().names) {
     for (const auto& [name, value] : file) names.push_back(name);
   }
-  const std::vector<std::string> unknown = unknown_names(names);
-  for (const std::string& warning : unknown) log_once(warning);
+  for (const std::string& warning : unknown_names(names)) log_once(warning);
   for (const std::string& warning : report.warnings) log_once(warning);
+  for (const std::string& word : unknown_subsystems(config->text(Setting::debug_subsys))) {
+    log_once(fmt::format("{}={}: {} is no subsystem and is ignored; subsystems are {}", config->source(Setting::debug_subsys),
+                         config->text(Setting::debug_subsys), word.empty() ? "an empty word" : word, known_subsystems()));
+  }
   return config;
 }
 

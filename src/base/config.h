@@ -83,8 +83,8 @@ struct ConfigReport {
 };
 
 /// The lines NAME=VALUE of a file in nccl.conf's format: '#' in the first column is a comment, nothing is trimmed or unquoted, CR at the end
-/// goes. Later lines do not replace earlier ones.
-std::map<std::string, std::string> parse_conf(std::string_view text);
+/// goes. Later lines do not replace earlier ones. A line that is none of this goes to `report`, named by `path` and number, unless it is blank.
+std::map<std::string, std::string> parse_conf(std::string_view text, std::string_view path, ConfigReport* report);
 
 /// Reads every option through `get`, then from the `files` (earlier wins). A bad value becomes the default and a warning.
 Config read_config(const GetEnv& get, std::span<const std::map<std::string, std::string>> files, ConfigReport* report);
@@ -92,8 +92,10 @@ Config read_config(const GetEnv& get, std::span<const std::map<std::string, std:
 /// Warnings for names starting with RONDE_ or NCCL_ in `names` that nothing here knows, with the nearest known name.
 std::vector<std::string> unknown_names(std::span<const std::string> names);
 
-/// The process's configuration, read now from the environment and the files (/etc/nccl.conf; NCCL_CONF_FILE, or ~/.nccl.conf where that is unset).
-/// Files are read once a process; the environment each time. Each warning is logged the first time only.
+/// The process's configuration, read now from the environment and the files (RONDE_CONF_FILE, else NCCL_CONF_FILE, else ~/.nccl.conf; then
+/// /etc/nccl.conf). Files are read once a process; the environment each time. Logs nothing: by it the log reads its own settings.
+Config process_config(ConfigReport* report);
+/// The same for all others. What is wrong with names, values and files is logged, each the first time only.
 std::shared_ptr<const Config> current_config();
 
 }  // namespace ronde

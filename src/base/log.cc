@@ -1,8 +1,11 @@
 #include "base/log.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <pthread.h>
 #include <set>
@@ -24,6 +27,27 @@ bool same_word(std::string_view a, std::string_view b) {
   return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
 }
 
+constexpr uint32_t kAll = (1u << std::size(kSubsystems)) - 1;
+
+/// The bits of one name; 0 where it is none.
+uint32_t bits_of(std::string_view word) {
+  if (same_word(word, "ALL")) return kAll;
+  for (size_t i = 0; i < std::size(kSubsystems); ++i) {
+    if (same_word(word, kSubsystems[i])) return 1u << i;
+  }
+  return 0;
+}
+
+std::vector<std::string_view> words_of(std::string_view list) {
+  std::vector<std::string_view> words;
+  while (!list.empty()) {
+    const size_t comma = std::min(list.find(','), list.size());
+    words.push_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return words;
+}
+
 struct Sink {
   std::atomic<int> level{-1};  // -1: not read yet. Release/acquire: who sees a level sees the file and the bits too
   std::atomic<uint32_t> subsystems{0};
@@ -41,9 +65,8 @@ Sink& sink() {
   return *one;
 }
 
-// Only these three settings: the whole Config is read by current_config(), which logs.
 void open_sink(Sink& s) {
-  const Config config = read_config(process_variable, {}, nullptr);
+  const Config config = process_config(nullptr);
   int level = 0;
   for (int i = 0; i < 6; ++i) {
     if (config.text(Setting::debug) == kLevels[i]) level = i;
@@ -56,7 +79,8 @@ void open_sink(Sink& s) {
       setvbuf(file, nullptr, _IOLBF, 0);
       s.file = file;
     } else {
-      fprintf(stderr, "ronde: opening the log file %s named by NCCL_DEBUG_FILE failed; the log goes to stderr\n", path.c_str());
+      fprintf(stderr, "ronde: opening the log file %s named by %s: %s; the log goes to stderr\n", path.c_str(),
+              config.source(Setting::debug_file).c_str(), strerror(errno));
     }
   }
   s.subsystems.store(parse_subsystems(config.text(Setting::debug_subsys)), std::memory_order_relaxed);
@@ -76,20 +100,26 @@ int level_of(Sink& s) {
 }  // namespace
 
 uint32_t parse_subsystems(std::string_view list) {
-  constexpr uint32_t kAll = (1u << std::size(kSubsystems)) - 1;
   const bool inverted = !list.empty() && list[0] == '^';
   if (inverted) list.remove_prefix(1);
   uint32_t bits = 0;
-  while (!list.empty()) {
-    const size_t comma = std::min(list.find(','), list.size());
-    const std::string_view word = list.substr(0, comma);
-    for (size_t i = 0; i < std::size(kSubsystems); ++i) {
-      if (same_word(word, kSubsystems[i])) bits |= 1u << i;
-    }
-    if (same_word(word, "ALL")) bits = kAll;
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
+  for (const std::string_view word : words_of(list)) bits |= bits_of(word);
   return inverted ? kAll & ~bits : bits;
+}
+
+std::vector<std::string> unknown_subsystems(std::string_view list) {
+  if (!list.empty() && list[0] == '^') list.remove_prefix(1);
+  std::vector<std::string> unknown;
+  for (const std::string_view word : words_of(list)) {
+    if (bits_of(word) == 0) unknown.emplace_back(word);
+  }
+  return unknown;
+}
+
+std::string known_subsystems() {
+  std::string text;
+  for (const std::string_view name : kSubsystems) text.append(name).append(", ");
+  return text + "ALL";
 }
 
 std::string expand_log_path(std::string_view pattern, std::string_view host, int pid) {
@@ -130,6 +160,11 @@ void log_line(Level level, std::string_view text, const Where& where) {
                                        kLevels[static_cast<int>(level)], text);
   const std::lock_guard lock(s.mutex);
   fwrite(line.data(), 1, line.size(), s.file);
+}
+
+void log_version(std::string_view text) {
+  const int level = level_of(sink());
+  if (level == static_cast<int>(Level::version) || level >= static_cast<int>(Level::info)) log_line(Level::version, text);
 }
 
 void log_once(const std::string& text) {

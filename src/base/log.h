@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -22,10 +23,12 @@ enum class Subsys : uint32_t {
   proxy = 0x400, nvls = 0x800, bootstrap = 0x1000, reg = 0x2000, profile = 0x4000, ras = 0x8000, destroy = 0x10000, alloc_host = 0x20000,
 };
 
-/// Cheap: two loads. The levels are read from the environment at the first call.
+/// Cheap: two loads. The log's settings are read, from the environment and the configuration files, at the first call.
 bool log_enabled(Level level, Subsys subsys);
 /// Writes one line with host, process and thread in front. Thread-safe; a line is written whole.
 void log_line(Level level, std::string_view text, const Where& where = {});
+/// The line of level VERSION. Written at that level, and from INFO on; not at WARN, the default, which is silent as long as nothing is wrong.
+void log_version(std::string_view text);
 /// A WARN line that is written the first time only that this text comes.
 void log_once(const std::string& text);
 /// An Error as a WARN line.
@@ -35,6 +38,10 @@ void log_reset();
 
 /// The bits of a list as NCCL_DEBUG_SUBSYS has it ("INIT,NET", "^COLL", "ALL"); unknown names are ignored.
 uint32_t parse_subsystems(std::string_view list);
+/// The words of such a list that are ignored, as they stand in it.
+std::vector<std::string> unknown_subsystems(std::string_view list);
+/// All names, "ALL" included, for messages.
+std::string known_subsystems();
 /// %h -> host name (with % and / replaced by -), %p -> process id, %% -> %; anything else stays.
 std::string expand_log_path(std::string_view pattern, std::string_view host, int pid);
 

@@ -111,6 +111,7 @@ TEST_CASE("RONDE_ wins over NCCL_, the environment over files, and earlier files
 }
 
 TEST_CASE("configuration files: comments, carriage returns, first line wins, nothing is trimmed", "[base]") {
+  ConfigReport report;
   const Names names = parse_conf(
       "# a comment\n"
       "NCCL_DEBUG=INFO\r\n"
@@ -118,20 +119,28 @@ TEST_CASE("configuration files: comments, carriage returns, first line wins, not
       "\n"
       "no equals sign\n"
       "=no name\n"
+      " \t\r\n"
       " NCCL_ALGO= ring \n"
       "NCCL_PROTO=\"LL\"\n"
       "EMPTY=\n"
       "TWO=a=b\n"
-      "LAST=1");
+      "LAST=1", "/the/file", &report);
   CHECK(names == Names{{"NCCL_DEBUG", "INFO"},
                        {" NCCL_ALGO", " ring "},
                        {"NCCL_PROTO", "\"LL\""},
                        {"EMPTY", ""},
                        {"TWO", "a=b"},
                        {"LAST", "1"}});
-  CHECK(parse_conf("").empty());
-  CHECK(parse_conf("A=" + std::string(1024, 'x') + "\nB=" + std::string(1023, 'y')).count("A") == 0);
-  CHECK(parse_conf("A=" + std::string(1024, 'x') + "\nB=" + std::string(1023, 'y')).count("B") == 1);
+  REQUIRE(report.warnings.size() == 2);
+  CHECK(contains(report.warnings[0], "line 5 of the configuration file /the/file"));
+  CHECK(contains(report.warnings[0], "no equals sign"));
+  CHECK(contains(report.warnings[1], "line 6 of"));
+  CHECK(parse_conf("", "", &report).empty());
+  const Names longest = parse_conf("A=" + std::string(1024, 'x') + "\nB=" + std::string(1023, 'y'), "", &report);
+  CHECK(longest.count("A") == 0);
+  CHECK(longest.count("B") == 1);
+  REQUIRE(report.warnings.size() == 3);
+  CHECK(contains(report.warnings[2], "line 1 of"));
 }
 
 TEST_CASE("unknown names are reported with the nearest known one", "[base]") {

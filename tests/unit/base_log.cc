@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -17,20 +18,24 @@ using namespace ronde::test;
 
 namespace {
 
-/// Sets variables of the log and reads its settings anew; puts everything back at the end.
+/// Sets variables of the log and reads its settings anew; puts everything back at the end. A forked child may log into a file of its own, so that
+/// the files have a folder, which goes with all that is in it.
 class LogTo {
  public:
-  LogTo(const char* level, const char* subsystems) : path_("/tmp/ronde-log-test-" + std::to_string(getpid())) {
+  LogTo(const char* level, const char* subsystems) {
+    REQUIRE(mkdtemp(folder_.data()) != nullptr);
+    path_ = folder_ + "/" + std::to_string(getpid());
     for (const char* name : kNames) old_.emplace_back(getenv(name) != nullptr ? getenv(name) : "");
     setenv("RONDE_DEBUG", level, 1);
     setenv("RONDE_DEBUG_SUBSYS", subsystems, 1);
-    setenv("RONDE_DEBUG_FILE", "/tmp/ronde-log-test-%p", 1);
+    setenv("RONDE_DEBUG_FILE", (folder_ + "/%p").c_str(), 1);
     log_reset();
   }
   ~LogTo() {
     for (size_t i = 0; i < old_.size(); ++i) old_[i].empty() ? unsetenv(kNames[i]) : setenv(kNames[i], old_[i].c_str(), 1);
     log_reset();
-    unlink(path_.c_str());
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
   }
   std::vector<std::string> lines() const {
     std::vector<std::string> all;
@@ -41,6 +46,7 @@ class LogTo {
 
  private:
   static constexpr const char* kNames[] = {"RONDE_DEBUG", "RONDE_DEBUG_SUBSYS", "RONDE_DEBUG_FILE"};
+  std::string folder_ = "/tmp/ronde-log-test-XXXXXX";
   std::string path_;
   std::vector<std::string> old_;
 };
@@ -66,6 +72,15 @@ TEST_CASE("subsystems: lists, ALL, inversion, any case", "[base]") {
   CHECK(parse_subsystems("^COLL,NET") == (0x3ffff & ~0x12u));
   CHECK(parse_subsystems("NOTHING,INIT") == 0x1);
   CHECK(parse_subsystems("") == 0);
+}
+
+TEST_CASE("words that are no subsystem are found, as they were written", "[base]") {
+  using Words = std::vector<std::string>;
+  CHECK(unknown_subsystems("INIT,net,ALL").empty());
+  CHECK(unknown_subsystems("").empty());
+  CHECK(unknown_subsystems("^COLL,Foo,,NET") == Words{"Foo", ""});
+  CHECK(contains(known_subsystems(), "INIT, COLL,"));
+  CHECK(contains(known_subsystems(), ", ALL"));
 }
 
 TEST_CASE("levels and subsystems decide what is written, and warnings pass every filter", "[base]") {
