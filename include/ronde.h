@@ -30,10 +30,11 @@ typedef enum {
 /** ronde's own version (RONDE_VERSION_CODE of the library that is loaded). */
 ncclResult_t rondeGetVersion(int* version);
 
-/** Chooses the device of the ranks that the calling thread initialises from now on. rondeDeviceCuda is ncclInvalidUsage where no
- *  GPU can be used. */
+/** Chooses the device of the ranks that the calling thread initialises from now on; wins over RONDE_DEVICE, unless it is rondeDeviceAuto.
+ *  rondeDeviceCuda is ncclInvalidUsage where no GPU can be used. */
 ncclResult_t rondeSetDevice(rondeDevice_t device);
-/** The device that the calling thread's next rank would get; never rondeDeviceAuto. */
+/** The device that the calling thread's next rank would get; never rondeDeviceAuto. ncclInvalidUsage, from here as from every init, where
+ *  RONDE_DEVICE asks for one that cannot be used. */
 ncclResult_t rondeGetDevice(rondeDevice_t* device);
 /** The device of a communicator's rank. */
 ncclResult_t rondeCommGetDevice(ncclComm_t comm, rondeDevice_t* device);

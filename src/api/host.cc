@@ -1,4 +1,4 @@
-// ronde.h: devices, host streams, errors of a communicator, and why a call runs as it does.
+// ronde.h: host streams, errors of a communicator, and why a call runs as it does.
 #include <cstring>
 #include <fmt/core.h>
 #include <set>
@@ -6,7 +6,6 @@
 #include "api/border.h"
 #include "api/config_arg.h"
 #include "api/export.h"
-#include "base/config.h"
 #include "comm/group.h"
 #include "comm/handles.h"
 #include "exec/stream.h"
@@ -22,11 +21,6 @@ using ronde::Result;
 using Comm = std::shared_ptr<ronde::Communicator>;
 
 Result<Comm> find(ncclComm_t comm) { return ronde::find_handle(reinterpret_cast<uintptr_t>(comm)); }
-
-/// This version has CPU ranks only.
-Result<> need_cpu(std::string_view asked_by) {
-  return fail(Code::invalid_usage, fmt::format("{} asks for a GPU, and this version of ronde runs ranks on the CPU only; use cpu or auto", asked_by));
-}
 
 Result<std::shared_ptr<ronde::HostStream>> find_host_stream(cudaStream_t stream) {
   std::shared_ptr<ronde::HostStream> found = ronde::find_stream(reinterpret_cast<uintptr_t>(stream));
@@ -97,32 +91,6 @@ Result<> explain(const Comm& comm, const ronde::Op& op, rondeChoice_t* out) {
 }
 
 }  // namespace
-
-RONDE_EXTENSION(ncclResult_t, rondeSetDevice, (rondeDevice_t device)) {
-  return border("rondeSetDevice", [&]() -> Result<> {
-    if (device == rondeDeviceAuto || device == rondeDeviceCpu) return {};
-    if (device == rondeDeviceCuda) return need_cpu("rondeSetDevice");
-    return fail(Code::invalid_argument, fmt::format("device {} is unknown; 0 (auto), 1 (CPU) and 2 (CUDA) exist", static_cast<int>(device)));
-  });
-}
-
-RONDE_EXTENSION(ncclResult_t, rondeGetDevice, (rondeDevice_t * device)) {
-  return border("rondeGetDevice", [&]() -> Result<> {
-    RONDE_TRY(require_pointer(device, "device"));
-    if (ronde::current_config()->text(ronde::Setting::device) == "cuda") return need_cpu("RONDE_DEVICE");
-    *device = rondeDeviceCpu;
-    return {};
-  });
-}
-
-RONDE_EXTENSION(ncclResult_t, rondeCommGetDevice, (ncclComm_t comm, rondeDevice_t* device)) {
-  return border("rondeCommGetDevice", [&]() -> Result<> {
-    RONDE_TRY(require_pointer(device, "device"));
-    RONDE_TRY(find(comm));
-    *device = rondeDeviceCpu;
-    return {};
-  });
-}
 
 RONDE_EXTENSION(ncclResult_t, rondeStreamCreate, (cudaStream_t * stream)) {
   return border("rondeStreamCreate", [&]() -> Result<> {

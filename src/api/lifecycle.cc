@@ -5,6 +5,7 @@
 
 #include "api/border.h"
 #include "api/config_arg.h"
+#include "api/device.h"
 #include "api/export.h"
 #include "comm/group.h"
 #include "comm/handles.h"
@@ -51,6 +52,7 @@ Result<Code> init_rank(ncclComm_t* out, int nranks, std::vector<ronde::UniqueId>
   *out = nullptr;
   if (nranks < 1) return fail(Code::invalid_argument, fmt::format("nranks is {}; a communicator has at least one rank", nranks));
   if (rank < 0 || rank >= nranks) return fail(Code::invalid_argument, fmt::format("rank {} is outside 0 to {}", rank, nranks - 1));
+  RONDE_TRY(ronde::check_device());
   RONDE_TRY(ronde::CommOptions options, ronde::parse_config(config));
   auto comm = std::make_shared<Communicator>(rank, nranks, std::move(options));
   return launch(comm, [member = comm.get(), ids = std::move(ids)] { return member->init(ids); }, out);
