@@ -17,12 +17,19 @@ namespace {
 
 constexpr unsigned kConfigMagic = 0xcafebeef;
 constexpr unsigned kSimInfoMagic = 0x74685283;
-constexpr unsigned kFirstConfigVersion = NCCL_VERSION(2, 14, 0);
-constexpr unsigned kFirstSimInfoVersion = NCCL_VERSION(2, 22, 0);
-constexpr size_t kFirstConfigSize = 24;  // 2.14
-constexpr size_t kKnownConfigSize = 96;  // 2.30
-// More than any header will ever have: such a size is memory that nobody initialised.
-constexpr size_t kAbsurdSize = 4096;
+constexpr unsigned kEndOfVersions = NCCL_VERSION(3, 0, 0);  // another major version is another interface
+constexpr size_t kGrowth = 256;  // bytes up to which a later release may plausibly have grown a structure
+constexpr size_t kKnownConfigSize = 96;
+
+/// A size that a structure has had, and the release that brought it.
+struct Head {
+  size_t size;
+  unsigned since;
+};
+constexpr Head kConfigHeads[] = {{24, NCCL_VERSION(2, 14, 0)}, {40, NCCL_VERSION(2, 17, 0)}, {48, NCCL_VERSION(2, 18, 0)}, {72, NCCL_VERSION(2, 27, 0)},
+                                 {80, NCCL_VERSION(2, 28, 0)}, {88, NCCL_VERSION(2, 29, 0)}, {kKnownConfigSize, NCCL_VERSION(2, 30, 0)}};
+constexpr Head kSimInfoHeads[] = {{24, NCCL_VERSION(2, 22, 0)}};
+constexpr unsigned kNewestRelease = NCCL_VERSION(2, 30, 0);  // known to us: a larger structure is of this one or a later one
 
 struct IntField {
   const char* name;
@@ -83,21 +90,32 @@ class Image {
   unsigned version_;
 };
 
-/// What every structure with a size starts with. All of them hold pointers or size_t, hence the multiple of 8.
-Result<> check_head(const char* type, const char* initializer, size_t size, size_t least, unsigned magic, unsigned right_magic,
-                    unsigned version, unsigned first_version) {
+bool later_size(size_t size, size_t newest) { return size > newest && size <= newest + kGrowth && size % alignof(size_t) == 0; }
+
+std::string sizes_of(std::span<const Head> heads) {
+  std::string text;
+  for (const Head& head : heads) text += fmt::format("{}{}", text.empty() ? "" : ", ", head.size);
+  return text;
+}
+
+/// What every structure with a size starts with: `heads` are the sizes it has had, by release.
+Result<> check_head(const char* type, const char* initializer, std::span<const Head> heads, size_t size, unsigned magic, unsigned right_magic,
+                    unsigned version) {
   if (magic != right_magic) {
     return fail(Code::invalid_argument, fmt::format("{}.magic is {:#x} where {:#x} belongs: start the structure from {}", type,
                                                     magic, right_magic, initializer));
   }
-  if (size < least || size > kAbsurdSize || size % alignof(size_t) != 0) {
+  const auto known = std::find_if(heads.begin(), heads.end(), [size](const Head& head) { return head.size == size; });
+  const size_t newest = heads.back().size;
+  if (known == heads.end() && !later_size(size, newest)) {
     return fail(Code::invalid_argument,
-                fmt::format("{}.size is {}; releases have had {} or more, in multiples of {}: start the structure from {}", type,
-                            size, least, alignof(size_t), initializer));
+                fmt::format("{}.size is {}; releases have had {}, and a later one may have up to {} in multiples of {}: start the structure from {}", type,
+                            size, sizes_of(heads), newest + kGrowth, alignof(size_t), initializer));
   }
-  if (version < first_version) {
-    return fail(Code::invalid_argument, fmt::format("{}.version is {}; the structure exists since {}: start it from {}", type,
-                                                    version, first_version, initializer));
+  const unsigned since = known != heads.end() ? known->since : kNewestRelease;
+  if (version < since || version >= kEndOfVersions) {
+    return fail(Code::invalid_argument, fmt::format("{}.version is {}; with {} bytes the structure exists since {}, and versions end before {}: start it from {}",
+                                                    type, version, size, since, kEndOfVersions, initializer));
   }
   return Done{};
 }
@@ -146,8 +164,7 @@ void keep(std::optional<T>& own, const std::optional<T>& parent) {
 Result<CommOptions> parse_config(const ncclConfig_t* config) {
   CommOptions options;
   if (config == nullptr) return options;
-  RONDE_TRY(check_head("ncclConfig_t", "NCCL_CONFIG_INITIALIZER", config->size, kFirstConfigSize, config->magic, kConfigMagic,
-                       config->version, kFirstConfigVersion));
+  RONDE_TRY(check_head("ncclConfig_t", "NCCL_CONFIG_INITIALIZER", kConfigHeads, config->size, config->magic, kConfigMagic, config->version));
   const Image image(config, config->size, config->version);
   RONDE_TRY(read_ints(image, options));
   for (const TextField& field : kTextFields) {
@@ -167,14 +184,13 @@ CommOptions inherit(const CommOptions& parent, const CommOptions& own) {
 
 Result<> check_sim_info(const ncclSimInfo_t* info) {
   if (info == nullptr) return Done{};
-  return check_head("ncclSimInfo_t", "NCCL_SIM_INFO_INITIALIZER", info->size, sizeof(ncclSimInfo_t), info->magic, kSimInfoMagic,
-                    info->version, kFirstSimInfoVersion);
+  return check_head("ncclSimInfo_t", "NCCL_SIM_INFO_INITIALIZER", kSimInfoHeads, info->size, info->magic, kSimInfoMagic, info->version);
 }
 
 Result<> store_choice(const rondeChoice_t& choice, rondeChoice_t* out) {
   RONDE_TRY(require_pointer(out, "choice"));
   const size_t size = out->size;
-  if (size < sizeof(rondeChoice_t) || size > kAbsurdSize) {
+  if (size != sizeof(rondeChoice_t) && !later_size(size, sizeof(rondeChoice_t))) {
     return fail(Code::invalid_argument,
                 fmt::format("rondeChoice_t.size is {}; set it to sizeof(rondeChoice_t) before the call", size));
   }

@@ -13,7 +13,8 @@ namespace ronde {
 
 /// Reads an ncclConfig_t of any release from 2.14 on, by its `size` and `version`; fields newer than those we know are not looked
 /// at. nullptr is a config in which nothing is set (Split and Shrink then take the parent's). Copies strings. invalid_argument,
-/// naming field, value and range: for another magic, a size or version that no header has had, a value out of range.
+/// naming field, value and range: for another magic, a size that no header has had (larger ones, by a little, count as a later
+/// release's), a version older than the size or not 2.x, a value out of range.
 Result<CommOptions> parse_config(const ncclConfig_t* config);
 
 /// The options of a child: what `own` does not set is the parent's.

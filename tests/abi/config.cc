@@ -42,7 +42,8 @@ struct Release {
   unsigned version;
 };
 constexpr Release kReleases[] = {{24, 21400}, {40, 21700}, {48, 21800}, {48, 22600}, {72, 22700},
-                                 {80, 22809}, {88, 22900}, {96, 23003}, {96, 23007}, {120, 23203}};
+                                 {80, 22803}, {80, 22809}, {88, 22900}, {88, 22907}, {96, 23003},
+                                 {96, 23007}, {96, 23401}, {104, 23100}, {352, 29999}};
 
 std::string text_of(const Result<CommOptions>& result) {
   REQUIRE(result.code() == Code::invalid_argument);
@@ -118,7 +119,7 @@ TEST_CASE("what is newer than the caller's version is padding, not a value") {
   CHECK(Caller(48, 22500).put<int>(44, 12345).parse()->traffic_class == 12345);
   CHECK(Caller(96, 23003).put<int>(92, 99).parse()->graph_stream_ordering == std::nullopt);
   CHECK(Caller(96, 23005).put<int>(92, 99).parse().code() == Code::invalid_argument);
-  CHECK(Caller(80, 22700).put<int>(72, 99).parse()->channels_per_net_peer == std::nullopt);
+  CHECK(Caller(96, 23000).put<int>(92, 99).parse()->graph_stream_ordering == std::nullopt);
 }
 
 TEST_CASE("a value out of its range is named with the range") {
@@ -168,13 +169,26 @@ TEST_CASE("a config that no header made is refused") {
   CHECK(contains(broken([](ncclConfig_t& c) { c.magic = 0; }), "NCCL_CONFIG_INITIALIZER"));
   CHECK(contains(broken([](ncclConfig_t& c) { c.magic = 0x74685283; }), "ncclConfig_t.magic is 0x74685283"));
   CHECK(contains(broken([](ncclConfig_t& c) { c.version = 0; }), "ncclConfig_t.version is 0"));
-  CHECK(contains(broken([](ncclConfig_t& c) { c.version = 21300; }), "21400"));
-  for (const size_t size : {size_t{0}, size_t{8}, size_t{16}, size_t{79}, size_t{1} << 20, SIZE_MAX, SIZE_MAX - 7}) {
+  CHECK(contains(broken([](ncclConfig_t& c) { c.version = 22799; }), "22800"));
+  for (const unsigned version : {1u, 30000u, 99999u, 0xcafebeefu, 0xffffffffu}) {
+    CAPTURE(version);
+    CHECK(contains(broken([&](ncclConfig_t& c) { c.version = version; }), "ncclConfig_t.version is " + std::to_string(version)));
+  }
+  for (const size_t size : {size_t{0}, size_t{8}, size_t{16}, size_t{32}, size_t{56}, size_t{64}, size_t{79}, size_t{100}, size_t{360}, size_t{4096},
+                            size_t{1} << 20, SIZE_MAX, SIZE_MAX - 7}) {
     CAPTURE(size);
     CHECK(contains(broken([&](ncclConfig_t& c) { c.size = size; }), "ncclConfig_t.size is " + std::to_string(size)));
   }
   const ncclConfig_t zeros = {};
   CHECK(contains(text_of(parse_config(&zeros)), "magic"));
+}
+
+TEST_CASE("a version older than the size is garbage, a newer one is a caller that left fields out") {
+  for (const Release& release : {Release{24, 21399}, {40, 21699}, {48, 21799}, {72, 22699}, {80, 22799}, {88, 22899}, {96, 22999}, {104, 22999}}) {
+    CAPTURE(release.size, release.version);
+    CHECK(contains(text_of(Caller(release.size, release.version).parse()), "exists since"));
+  }
+  CHECK(Caller(48, 22809).put<int>(16, 0).parse()->blocking == 0);
 }
 
 TEST_CASE("a child takes from its parent what it does not set") {
@@ -199,7 +213,20 @@ TEST_CASE("ncclSimInfo_t is checked like a config") {
     change(info);
     return check_sim_info(&info).code();
   };
-  CHECK(broken([](ncclSimInfo_t& i) { i.size = 32; }) == Code::success);  // a later release
+  const auto later = [](size_t size, unsigned version) {
+    return [=](ncclSimInfo_t& i) {
+      i.size = size;
+      i.version = version;
+    };
+  };
+  CHECK(broken(later(24, 22200)) == Code::success);
+  CHECK(broken(later(32, 23100)) == Code::success);
+  CHECK(broken(later(32, 22809)) == Code::invalid_argument);
+  CHECK(broken(later(24, 22199)) == Code::invalid_argument);
+  CHECK(broken(later(24, 99999)) == Code::invalid_argument);
+  CHECK(broken(later(24, 0x74685283)) == Code::invalid_argument);
+  CHECK(broken(later(28, 23100)) == Code::invalid_argument);
+  CHECK(broken(later(4096, 23100)) == Code::invalid_argument);
   CHECK(broken([](ncclSimInfo_t& i) { i.magic = 0xcafebeef; }) == Code::invalid_argument);
   CHECK(broken([](ncclSimInfo_t& i) { i.size = 0; }) == Code::invalid_argument);
   CHECK(broken([](ncclSimInfo_t& i) { i.size = SIZE_MAX; }) == Code::invalid_argument);
@@ -217,4 +244,8 @@ TEST_CASE("rondeChoice_t is filled as far as the caller knows it") {
   REQUIRE(store_choice(ours, &theirs).ok());
   CHECK(theirs.channels == 3);
   CHECK(theirs.size == sizeof(rondeChoice_t));
+  theirs.size = 4096;
+  CHECK(store_choice(ours, &theirs).code() == Code::invalid_argument);
+  theirs.size = sizeof(rondeChoice_t) + 4;
+  CHECK(store_choice(ours, &theirs).code() == Code::invalid_argument);
 }
