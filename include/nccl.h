@@ -112,8 +112,8 @@ typedef struct ncclConfig_v22800 {
   unsigned int version;    /**< set by the initializer: NCCL_VERSION_CODE of the caller's header */
   int blocking;            /**< 1 (default): calls return when done; 0: calls may return ncclInProgress */
   int cgaClusterSize;      /**< thread blocks per cluster, 0 or more */
-  int minCTAs;             /**< fewest channels, above 0; whoever sets it has to set maxCTAs too */
-  int maxCTAs;             /**< most channels, at least minCTAs */
+  int minCTAs;             /**< fewest channels, above 0; needs maxCTAs. NCCL_MIN_NCHANNELS and NCCL_MIN_CTAS win */
+  int maxCTAs;             /**< most channels, at least minCTAs. NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS win */
   const char* netName;     /**< network to use, as its plugin calls itself; NULL: choose. Copied by the call */
   int splitShare;          /**< 1: children of ncclCommSplit share the parent's resources; 0 (default) */
   int trafficClass;        /**< traffic class of network connections, as the network counts it */

@@ -16,15 +16,17 @@ namespace ronde {
 namespace {
 
 /// Settings that change how data is cut or ordered: ranks that differ in one would wait for each other for ever.
-constexpr Setting kAgreed[] = {Setting::algo,  Setting::proto,         Setting::strict,        Setting::deterministic, Setting::min_channels,
-                               Setting::slots, Setting::slice,         Setting::max_channels,  Setting::buffsize,      Setting::lend_threshold};
+constexpr Setting kAgreed[] = {Setting::algo,  Setting::proto, Setting::strict,   Setting::deterministic,
+                               Setting::slots, Setting::slice, Setting::buffsize, Setting::lend_threshold};
 
-std::string agreed_text(const Config& config) {
+std::string agreed_text(const Config& config, const TuneRules& rules) {
   std::string text;
   for (const Setting setting : kAgreed) {
     const Option& option = options()[static_cast<size_t>(setting)];
-    text += fmt::format("{}={}\n", option.name, config.text(setting));
+    text += fmt::format("RONDE_{}={}\n", option.name, config.text(setting));
   }
+  text += fmt::format("RONDE_MIN_NCHANNELS (or RONDE_MIN_CTAS, or ncclConfig_t's minCTAs)={}\n", rules.min_channels());
+  text += fmt::format("RONDE_MAX_NCHANNELS (or RONDE_MAX_CTAS, or ncclConfig_t's maxCTAs)={}\n", rules.max_channels());
   return text;
 }
 
@@ -79,7 +81,7 @@ Result<> Communicator::init_over(std::unique_ptr<Bootstrap> bootstrap, const Com
 Result<> Communicator::bring_up() {
   bootstrap_->set_deadline(Deadline::in(config_->seconds(Setting::init_timeout)));
   RONDE_TRY(table_, choose_reduce_table(config_->text(Setting::isa)));
-  RONDE_TRY(rules_, TuneRules::parse(*config_));
+  RONDE_TRY(rules_, TuneRules::parse(*config_, {options_.min_ctas.value_or(0), options_.max_ctas.value_or(0)}));
   RONDE_TRY(agree());
   RONDE_TRY(make_fabric());
   RONDE_TRY(gather_inputs());
@@ -99,7 +101,7 @@ Result<> Communicator::bring_up() {
 
 /// Compares the settings of all ranks: first a hash, and only where it differs the texts.
 Result<> Communicator::agree() {
-  std::string mine = agreed_text(*config_);
+  std::string mine = agreed_text(*config_, rules_);
   std::vector<uint64_t> hashes(static_cast<size_t>(ranks_));
   hashes[rank_] = fnv1a(mine);
   RONDE_TRY(bootstrap_->all_gather(bytes_of(hashes)));
@@ -116,13 +118,12 @@ Result<> Communicator::agree() {
   for (int r = 0; r < ranks_; ++r) {
     if (hashes[r] == *odd) like.push_back(r);
   }
-  return fail(Code::invalid_usage, fmt::format("the ranks' settings differ: RONDE_{} (or its NCCL_ name) on rank 0 and RONDE_{} on {}; set the same on all ranks",
-                                               a, b, rank_list(like)), Scope::communicator);
+  return fail(Code::invalid_usage, fmt::format("the ranks' settings differ: {} on rank 0 and {} on {}; set the same, under its RONDE_ or NCCL_ name, "
+                                               "on all ranks", a, b, rank_list(like)), Scope::communicator);
 }
 
 Result<> Communicator::make_fabric() {
-  // Channels beyond what a rank is ever given would only cost table space.
-  links_ = std::max(rules_.min_channels(), std::min(rules_.max_channels(), 16)) * kMaxLinks + 1;
+  links_ = rules_.max_channels() * kMaxLinks + 1;
   FabricRequest request;
   request.bootstrap = bootstrap_.get();
   request.config = config_;

@@ -113,8 +113,7 @@ Result<> check_protocol(const TuneRules& rules, Coll coll) {
 /// One where nothing asks for more: the CPU executor runs all channels of a rank in one thread.
 int channels_of(size_t bytes, const TuneRules& rules) {
   const size_t lines = round_up(bytes) / kLine;
-  const int wanted = std::min(rules.min_channels(), rules.max_channels());
-  return std::max(1, static_cast<int>(std::min<size_t>(lines, static_cast<size_t>(std::max(1, wanted)))));
+  return std::max(1, static_cast<int>(std::min<size_t>(lines, static_cast<size_t>(rules.min_channels()))));
 }
 
 /// One algorithm with the best way to run it.

@@ -37,12 +37,22 @@ struct WordList {
   bool admits(std::string_view word) const;
 };
 
+/// More would cost table space in every rank, and bring nothing.
+inline constexpr int kMostChannels = 16;
+
+/// A number of channels that the program asked for at init (ncclConfig_t's minCTAs and maxCTAs); 0: none.
+struct AskedChannels {
+  int least = 0;
+  int most = 0;
+};
+
 /// NCCL_ALGO and NCCL_PROTO after parsing, with the settings that go with them.
 class TuneRules {
  public:
-  /// Parses the settings algo, proto, strict, deterministic, min_channels, max_channels, slice. An unknown word is invalid_usage
-  /// naming the word, its position and the words that would do.
-  static Result<TuneRules> parse(const Config& config);
+  /// Parses the settings algo, proto, strict, deterministic, slice, and those of channels: what is asked holds where neither the NCHANNELS nor
+  /// the CTAS setting of that end is set; of two that are, the narrower. An unknown word is invalid_usage naming the word, its position and the
+  /// words that would do.
+  static Result<TuneRules> parse(const Config& config, AskedChannels asked = {});
   /// Whether `algorithm` may be chosen for `coll` by NCCL_ALGO (not: by determinism).
   bool admits(Coll coll, std::string_view algorithm) const { return algo(coll).admits(algorithm); }
   /// The same for NCCL_PROTO and a protocol's name.
@@ -54,6 +64,7 @@ class TuneRules {
   const std::string& proto_variable() const { return proto_variable_; }
   bool strict() const { return strict_; }
   bool deterministic() const { return deterministic_; }
+  /// From 1 to max_channels(), which is from 1 to kMostChannels.
   int min_channels() const { return min_channels_; }
   int max_channels() const { return max_channels_; }
   size_t slice() const { return slice_; }
@@ -69,7 +80,7 @@ class TuneRules {
   bool strict_ = false;
   bool deterministic_ = false;
   int min_channels_ = 1;
-  int max_channels_ = 16;
+  int max_channels_ = kMostChannels;
   size_t slice_ = 0;
 };
 

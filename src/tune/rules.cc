@@ -150,6 +150,15 @@ std::string text_of(std::string_view title, const Lists& lists) {
   return text;
 }
 
+/// One end of the range of channels: of the variables that are set the narrower, else what the program asked for, else the default.
+int channels_end(const Config& config, Setting channels, Setting ctas, int asked, bool upper) {
+  const auto variable = static_cast<int>(config.integer(channels));
+  const auto cta = static_cast<int>(config.integer(ctas));
+  if (cta == 0) return config.is_set(channels) || asked == 0 ? variable : asked;
+  if (!config.is_set(channels)) return cta;
+  return upper ? std::min(variable, cta) : std::max(variable, cta);
+}
+
 }  // namespace
 
 bool WordList::admits(std::string_view word) const {
@@ -158,7 +167,7 @@ bool WordList::admits(std::string_view word) const {
   return listed != inverted;
 }
 
-Result<TuneRules> TuneRules::parse(const Config& config) {
+Result<TuneRules> TuneRules::parse(const Config& config, AskedChannels asked) {
   TuneRules rules;
   // A default has no variable; the name is then never shown.
   rules.algo_variable_ = config.source(Setting::algo);
@@ -168,8 +177,8 @@ Result<TuneRules> TuneRules::parse(const Config& config) {
   RONDE_TRY(rules.proto_, ListParser(rules.proto_variable_, config.text(Setting::proto), kProtocols, "protocol").parse());
   rules.strict_ = config.flag(Setting::strict);
   rules.deterministic_ = config.flag(Setting::deterministic);
-  rules.min_channels_ = static_cast<int>(config.integer(Setting::min_channels));
-  rules.max_channels_ = static_cast<int>(config.integer(Setting::max_channels));
+  rules.max_channels_ = std::min(kMostChannels, channels_end(config, Setting::max_channels, Setting::max_ctas, asked.most, true));
+  rules.min_channels_ = std::min(rules.max_channels_, channels_end(config, Setting::min_channels, Setting::min_ctas, asked.least, false));
   rules.slice_ = config.bytes(Setting::slice);
   return rules;
 }
