@@ -7,6 +7,7 @@
 #include "api/config_arg.h"
 #include "api/device.h"
 #include "api/export.h"
+#include "api/first_init.h"
 #include "comm/group.h"
 #include "comm/handles.h"
 #include "comm/lifecycle.h"
@@ -53,6 +54,7 @@ Result<Code> init_rank(ncclComm_t* out, int nranks, std::vector<ronde::UniqueId>
   if (nranks < 1) return fail(Code::invalid_argument, fmt::format("nranks is {}; a communicator has at least one rank", nranks));
   if (rank < 0 || rank >= nranks) return fail(Code::invalid_argument, fmt::format("rank {} is outside 0 to {}", rank, nranks - 1));
   RONDE_TRY(ronde::check_device());
+  ronde::note_init();
   RONDE_TRY(ronde::CommOptions options, ronde::parse_config(config));
   auto comm = std::make_shared<Communicator>(rank, nranks, std::move(options));
   return launch(comm, [member = comm.get(), ids = std::move(ids)] { return member->init(ids); }, out);
