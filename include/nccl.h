@@ -179,8 +179,8 @@ ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myra
                                        ncclConfig_t* config);
 
 /** Makes a communicator of `ndev` ranks that all live in this process: comms[0..ndev-1], rank i on devlist[i] (NULL: device i).
- *  On the CPU the device numbers are names only. ncclInvalidArgument: ndev < 0 or no such device. ncclInvalidUsage: a device
- *  twice. */
+ *  On the CPU the device numbers are checked and else ignored. ncclInvalidArgument: ndev < 1 or no such device. ncclInvalidUsage:
+ *  a device twice. */
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist);
 ncclResult_t pncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist);
 
@@ -241,8 +241,7 @@ void pncclResetDebugInit(void);
 ncclResult_t ncclCommCount(const ncclComm_t comm, int* count);
 ncclResult_t pncclCommCount(const ncclComm_t comm, int* count);
 
-/** The CUDA device of this rank; on the CPU the index of the rank among those of its process, or the number given to
- *  ncclCommInitAll. */
+/** The CUDA device of this rank; on the CPU the rank itself, whatever devlist ncclCommInitAll was given. */
 ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device);
 ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int* device);
 
@@ -424,7 +423,7 @@ ncclResult_t ncclGroupEnd(void);
 ncclResult_t pncclGroupEnd(void);
 
 /** Closes a group without doing it, and sets simInfo->estimatedTime to the time that it would take, in microseconds. simInfo may
- *  be NULL. */
+ *  be NULL. ncclInvalidArgument where NCCL_SIM_INFO_INITIALIZER did not make it: the group is closed all the same. */
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo);
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* simInfo);
 

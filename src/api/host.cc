@@ -152,9 +152,10 @@ RONDE_EXTENSION(ncclResult_t, rondeExplain,
 
 RONDE_API(ncclResult_t, ncclGroupSimulateEnd, (ncclSimInfo_t * simInfo)) {
   return border("GroupSimulateEnd", [&]() -> Result<> {
+    const Result<double> microseconds = ronde::Group::of_this_thread().simulate_end();  // first: whatever is wrong, the group ends
     RONDE_TRY(ronde::check_sim_info(simInfo));
-    RONDE_TRY(const double microseconds, ronde::Group::of_this_thread().simulate_end());
-    if (simInfo != nullptr) simInfo->estimatedTime = static_cast<float>(microseconds);
+    if (!microseconds.ok()) return microseconds.error();
+    if (simInfo != nullptr) simInfo->estimatedTime = static_cast<float>(*microseconds);
     return {};
   });
 }

@@ -216,11 +216,11 @@ RONDE_API(ncclResult_t, ncclCommGetAsyncError, (ncclComm_t comm, ncclResult_t* a
 
 namespace {
 
-/// The three questions about a communicator that is up.
+/// The three questions about a communicator that is up. `parameter` is the name of `out` in nccl.h.
 template <class Answer>
-ncclResult_t ask(std::string_view name, ncclComm_t comm, int* out, Answer&& answer) {
+ncclResult_t ask(std::string_view name, ncclComm_t comm, int* out, std::string_view parameter, Answer&& answer) {
   return border(name, [&]() -> Result<Code> {
-    RONDE_TRY(require_pointer(out, "the result"));
+    RONDE_TRY(require_pointer(out, parameter));
     RONDE_TRY(const Comm found, find(comm));
     if (found->life() == ronde::Life::initializing && found->async_code() == Code::in_progress) return Code::in_progress;
     *out = answer(*found);
@@ -231,12 +231,12 @@ ncclResult_t ask(std::string_view name, ncclComm_t comm, int* out, Answer&& answ
 }  // namespace
 
 RONDE_API(ncclResult_t, ncclCommCount, (const ncclComm_t comm, int* count)) {
-  return ask("CommCount", comm, count, [](const Communicator& c) { return c.ranks(); });
+  return ask("CommCount", comm, count, "count", [](const Communicator& c) { return c.ranks(); });
 }
 // The device of a CPU rank is the rank's own index.
 RONDE_API(ncclResult_t, ncclCommCuDevice, (const ncclComm_t comm, int* device)) {
-  return ask("CommCuDevice", comm, device, [](const Communicator& c) { return c.rank(); });
+  return ask("CommCuDevice", comm, device, "device", [](const Communicator& c) { return c.rank(); });
 }
 RONDE_API(ncclResult_t, ncclCommUserRank, (const ncclComm_t comm, int* rank)) {
-  return ask("CommUserRank", comm, rank, [](const Communicator& c) { return c.rank(); });
+  return ask("CommUserRank", comm, rank, "rank", [](const Communicator& c) { return c.rank(); });
 }

@@ -51,6 +51,43 @@ TEST_CASE("a pointer that is NULL is named") {
   CHECK(contains(ncclGetLastError(nullptr), "GetVersion: the argument version is NULL"));
 }
 
+TEST_CASE("questions about a communicator name the pointer that is NULL") {
+  const std::pair<ncclResult_t (*)(const ncclComm_t, int*), const char*> questions[] = {
+      {ncclCommCount, "CommCount: the argument count is NULL"},
+      {ncclCommCuDevice, "CommCuDevice: the argument device is NULL"},
+      {ncclCommUserRank, "CommUserRank: the argument rank is NULL"}};
+  for (const auto& [ask, text] : questions) {
+    CHECK(ask(nullptr, nullptr) == ncclInvalidArgument);
+    CHECK(contains(ncclGetLastError(nullptr), text));
+  }
+}
+
+TEST_CASE("ncclCommInitAll: at least one rank; on the CPU a rank's device is the rank, whatever the list says") {
+  ncclComm_t comms[2] = {};
+  CHECK(ncclCommInitAll(comms, 0, nullptr) == ncclInvalidArgument);
+  CHECK(ncclCommInitAll(comms, -1, nullptr) == ncclInvalidArgument);
+  CHECK(contains(ncclGetLastError(nullptr), "ndev is -1"));
+  const int devices[] = {7, 3};
+  REQUIRE(ncclCommInitAll(comms, 2, devices) == ncclSuccess);
+  for (int rank = 0; rank < 2; ++rank) {
+    int device = -1;
+    CHECK(ncclCommCuDevice(comms[rank], &device) == ncclSuccess);
+    CHECK(device == rank);
+  }
+  for (ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+TEST_CASE("GroupSimulateEnd closes the group, also where its argument is wrong") {
+  ncclSimInfo_t info = NCCL_SIM_INFO_INITIALIZER;
+  SECTION("magic") { info.magic = 1; }
+  SECTION("size") { info.size = 7; }
+  CHECK(ncclGroupSimulateEnd(&info) == ncclInvalidArgument);  // no group at all
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  CHECK(ncclGroupSimulateEnd(&info) == ncclInvalidArgument);
+  CHECK(contains(ncclGetLastError(nullptr), "ncclSimInfo_t."));
+  CHECK(ncclGroupEnd() == ncclInvalidUsage);
+}
+
 TEST_CASE("a long text is cut and stays a string; success does not clear it") {
   set_last_error(std::string(5000, 'x'));
   CHECK(std::strlen(ncclGetLastError(nullptr)) == kLastErrorBytes - 1);
