@@ -373,6 +373,12 @@ class Job {
   }
 
   void reap() {
+    struct Ended {
+      const Process* process;
+      pid_t pid;
+      int status;
+    };
+    std::vector<Ended> ended;
     int status = 0;
     for (pid_t pid = waitpid(-1, &status, WNOHANG); pid > 0; pid = waitpid(-1, &status, WNOHANG)) {
       const auto found = std::find_if(processes_.begin(), processes_.end(), [pid](const Process& p) { return p.pid == pid; });
@@ -380,12 +386,18 @@ class Job {
       found->pid = -1;
       // What else this process started ends with it.
       kill(-pid, SIGKILL);
-      if (!ending_) judge(*found, pid, status);
+      ended.push_back({&*found, pid, status});
     }
+    // Of several that have ended, one that a signal ended is the cause, and the others followed.
+    std::stable_partition(ended.begin(), ended.end(), [](const Ended& one) { return WIFSIGNALED(one.status); });
+    for (const Ended& one : ended) judge(*one.process, one.pid, one.status);
   }
 
   void judge(const Process& process, pid_t pid, int status) {
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
+    // Peers see that a process was killed, and may fail, before it can be reaped. Only SIGKILL is beyond doubt: others may be how it took SIGTERM.
+    const bool cause = followed_ && !killed_ && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    if (ending_ && !cause) return;
     const std::string others = running() > 0 ? "; ending the others" : "";
     if (WIFSIGNALED(status)) {
       say(fmt::format("rank {} (pid {}) was ended by signal {} ({}){}", process.rank, pid, WTERMSIG(status),
@@ -394,6 +406,11 @@ class Job {
     } else {
       say(fmt::format("rank {} (pid {}) ended with status {}{}", process.rank, pid, WEXITSTATUS(status), others));
       end(WEXITSTATUS(status));
+      followed_ = true;
+    }
+    if (cause) {
+      status_ = 128 + SIGKILL;
+      followed_ = false;
     }
   }
 
@@ -407,6 +424,7 @@ class Job {
   }
 
   void signal_all(int signal) {
+    killed_ |= signal == SIGKILL;
     for (const Process& process : processes_) {
       if (process.pid <= 0) continue;
       kill(-process.pid, signal);
@@ -437,6 +455,8 @@ class Job {
   std::vector<Process> processes_;
   std::vector<Stream> streams_;
   bool ending_ = false;
+  bool followed_ = false;  // it is ending because a process failed by itself, which may have followed another's death
+  bool killed_ = false;    // SIGKILL has been sent to all
   int status_ = 0;
   std::optional<Clock::time_point> deadline_;  // of the job, and once it is ending, of the grace
 };

@@ -47,6 +47,9 @@ std::vector<pid_t> written_pids(const Folder& folder, size_t count) {
 
 bool gone(pid_t pid) { return kill(pid, 0) != 0 && errno == ESRCH; }
 
+/// Has ended and was not reaped.
+bool is_zombie(pid_t pid) { return contains(text_of("/proc/" + std::to_string(pid) + "/stat"), ") Z "); }
+
 bool all_gone_within(const std::vector<pid_t>& pids, double seconds) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   while (!std::all_of(pids.begin(), pids.end(), gone)) {
@@ -107,6 +110,34 @@ TEST_CASE("ronde-run: the first failure ends the job and gives the status", "[ro
   CHECK(killed.status == 128 + SIGKILL);
   CHECK(contains(killed.err, "rank 0 (pid "));
   CHECK(contains(killed.err, "signal 9 (Killed)"));
+}
+
+TEST_CASE("ronde-run: a process that was killed gives the status, also where others failed first", "[ronde-run]") {
+  SECTION("both have ended when the launcher looks") {
+    const Folder folder;
+    const pid_t pid =
+        start(folder, "-n 2 sh -c 'trap \"exit 3\" TERM; echo $$ > $RANK.pid; while :; do sleep 0.02; done'");
+    written_pids(folder, 2);
+    const pid_t failing = std::stoi(text_of(folder.path / "0.pid")), killed = std::stoi(text_of(folder.path / "1.pid"));
+    kill(pid, SIGSTOP);
+    kill(failing, SIGTERM);
+    while (!is_zombie(failing)) usleep(1000);
+    kill(killed, SIGKILL);
+    while (!is_zombie(killed)) usleep(1000);
+    kill(pid, SIGCONT);
+    const Outcome job = finish(folder, pid);
+    CHECK(job.status == 128 + SIGKILL);
+    CHECK(contains(job.err, "rank 1 (pid "));
+    CHECK_FALSE(contains(job.err, "rank 0"));
+  }
+  SECTION("the killed one ends later") {
+    const Outcome job = run(
+        "-n 2 sh -c 'if [ $RANK = 0 ]; then while [ ! -e set ]; do sleep 0.02; done; exit 3; fi; trap \"kill -9 $$\" TERM; touch set; "
+        "while :; do sleep 0.02; done'");
+    CHECK(job.status == 128 + SIGKILL);
+    CHECK(contains(job.err, "ended with status 3"));
+    CHECK(contains(job.err, "rank 1 (pid "));
+  }
 }
 
 TEST_CASE("ronde-run: one that does not hear SIGTERM is killed", "[ronde-run]") {
