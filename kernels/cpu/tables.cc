@@ -1,5 +1,6 @@
 #include "kernels/cpu/tables.h"
 
+#include <strings.h>
 #include <string>
 
 #if defined(__x86_64__)
@@ -18,6 +19,8 @@ constexpr const ReduceTable* kTables[] = {&neon_table, &scalar_table};
 #else
 constexpr const ReduceTable* kTables[] = {&scalar_table};
 #endif
+
+bool same_word(std::string_view a, std::string_view b) { return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0; }
 
 std::string names(std::span<const ReduceTable* const> tables, bool supported_only) {
   std::string list;
@@ -57,10 +60,10 @@ std::span<const ReduceTable* const> reduce_tables() { return kTables; }
 Result<const ReduceTable*> choose_reduce_table(std::string_view isa) { return choose_reduce_table(isa, kTables); }
 
 Result<const ReduceTable*> choose_reduce_table(std::string_view isa, std::span<const ReduceTable* const> tables) {
-  const bool any = isa.empty() || isa == "auto";
+  const bool any = isa.empty() || same_word(isa, "auto");
   bool known = false;
   for (const ReduceTable* table : tables) {
-    if (!any && table->isa != isa) continue;
+    if (!any && !same_word(table->isa, isa)) continue;
     if (table->supported()) return table;
     known = true;
   }

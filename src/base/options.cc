@@ -30,7 +30,7 @@ constexpr Option kTable[kSettings] = {
   {Setting::max_channels, "MAX_NCHANNELS", "NCCL_MAX_NCHANNELS", Kind::integer, "16", 1, 1024, "", "largest number of channels"},
   {Setting::min_ctas, "MIN_CTAS", "NCCL_MIN_CTAS", Kind::integer, "0", 0, 64, "", "least number of channels, instead of the configuration's `minCTAs`; 0: leave that"},
   {Setting::max_ctas, "MAX_CTAS", "NCCL_MAX_CTAS", Kind::integer, "0", 0, 64, "", "largest number of channels, instead of the configuration's `maxCTAs`; 0: leave that"},
-  {Setting::buffsize, "BUFFSIZE", "NCCL_BUFFSIZE", Kind::bytes, "262144", 4096, 1e9, "", "bytes of slots of one connection"},
+  {Setting::buffsize, "BUFFSIZE", "NCCL_BUFFSIZE", Kind::bytes, "262144", 4096, 1e9, "", "bytes of slots of one connection; fewer where all connections of a rank would need more than 8 MiB"},
   {Setting::slots, "SLOTS", nullptr, Kind::integer, "4", 2, 64, "", "slots of one connection"},
   {Setting::slice, "SLICE", nullptr, Kind::bytes, "0", 0, 1e9, "", "bytes of a slice; 0: by size and algorithm, at most one slot"},
   {Setting::lend_threshold, "LEND_THRESHOLD", nullptr, Kind::bytes, "16384", 0, kBig, "", "bytes from which a slot lends the address of the data instead of carrying it"},

@@ -28,7 +28,7 @@ TEST_CASE("tables: best first, the scalar one last, all complete", "[reduce]") {
 }
 
 TEST_CASE("tables: nothing forced takes the best that the machine supports", "[reduce]") {
-  for (std::string_view any : {"", "auto"}) {
+  for (std::string_view any : {"", "auto", "AUTO"}) {
     const auto chosen = choose_reduce_table(any);
     REQUIRE(chosen);
     REQUIRE((*chosen)->supported());
@@ -49,6 +49,12 @@ TEST_CASE("tables: each can be forced by its name", "[reduce]") {
       CHECK(chosen.code() == Code::invalid_argument);
     }
   }
+}
+
+TEST_CASE("tables: a name may be written in any case", "[reduce]") {
+  const auto chosen = choose_reduce_table("Scalar");
+  REQUIRE(chosen);
+  CHECK(*chosen == &scalar_table);
 }
 
 TEST_CASE("tables: the error for an unknown name says which exist and which the machine has", "[reduce]") {
