@@ -86,13 +86,15 @@ int split_colour(const Environment& environment, int process) {
   const size_t digits = rule.find_first_of("0123456789");
   std::string word = rule.substr(0, digits);
   while (!word.empty() && word.back() == ' ') word.pop_back();
-  const unsigned value = split_number(digits == std::string::npos ? "" : rule.substr(digits), "NCCL_TESTS_SPLIT");
-  if (word == "AND" || word == "&") return static_cast<int>(number & value);
-  if (word == "OR" || word == "|") return static_cast<int>(number | value);
-  if ((word == "MOD" || word == "%") && value > 0) return static_cast<int>(number % value);
-  if ((word == "DIV" || word == "/") && value > 0) return static_cast<int>(number / value);
+  if (digits != std::string::npos) {
+    const unsigned value = split_number(rule.substr(digits), "NCCL_TESTS_SPLIT");
+    if (word == "AND" || word == "&") return static_cast<int>(number & value);
+    if (word == "OR" || word == "|") return static_cast<int>(number | value);
+    if ((word == "MOD" || word == "%") && value > 0) return static_cast<int>(number % value);
+    if ((word == "DIV" || word == "/") && value > 0) return static_cast<int>(number / value);
+  }
   throw TestFailure(Exit::invalid_usage,
-                    fmt::format("NCCL_TESTS_SPLIT='{}' is none of AND, OR, MOD, DIV and a number above 0", rule));
+                    fmt::format("NCCL_TESTS_SPLIT='{}' is none of AND, OR, MOD, DIV with a number above 0, for example 'MOD 2'", rule));
 }
 
 Placement place_ranks(Job& job, const Options& options, const Environment& environment) {

@@ -81,7 +81,7 @@ Result<const Transport*> choose(const Joined& joined, int a, int b) {
     if (refusal.empty()) return transport;
     reasons += fmt::format("; {}: {}", transport->name(), refusal);
   }
-  return fail(Code::system_error, fmt::format("no transport connects rank {} with {}{}", a, joined.name(b), reasons),
+  return fail(Code::system_error, fmt::format("no transport connects rank {} with {}{}; there is no network transport yet", a, joined.name(b), reasons),
               Scope::communicator);
 }
 

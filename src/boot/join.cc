@@ -333,7 +333,8 @@ Result<UniqueId> make_unique_id(const Config& config, const JoinHooks& hooks) {
   info.protocol = kBootProtocol;
   info.fixed = config.text(Setting::comm_id);
   if (!info.fixed.empty()) {
-    RONDE_TRY(parse_address(info.fixed));
+    const Result<std::vector<Address>> addresses = parse_address(info.fixed);
+    if (!addresses.ok()) return fail(addresses.code(), fmt::format("{}: {}", config.source(Setting::comm_id), addresses.error().what));
     info.secret = keyed_hash({}, "fixed address", std::as_bytes(std::span(info.fixed)));
     return encode_id(info);
   }

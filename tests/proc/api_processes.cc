@@ -213,6 +213,19 @@ TEST_CASE("fork after init harms nobody", "[proc][api]") {
   }
 }
 
+TEST_CASE("processes that no transport connects are told that there is none between hosts yet", "[proc][api]") {
+  const ScopedEnv env{{"NCCL_SHM_DISABLE", "1"}};
+  Children children(request("api-works", 2, new_id()));
+  for (int r = 0; r < 2; ++r) {
+    const std::string said = children.hear(r);
+    INFO("rank " << r << ": " << said);
+    CHECK(contains(said, "init: "));
+    CHECK(contains(said, "RONDE_SHM_DISABLE=1"));
+    CHECK(contains(said, "there is no network transport yet"));
+    CHECK(children.wait(r) == "exited 1");
+  }
+}
+
 TEST_CASE("exit without destroy neither hangs nor crashes", "[proc][api]") {
   Children children(request("api-just-exits", 3, new_id()));
   for (int r = 0; r < 3; ++r) {

@@ -100,6 +100,12 @@ TEST_CASE("perf: NCCL_TESTS_SPLIT makes several communicators", "[perf]") {
   good(outcome);
   CHECK(contains(outcome.out, "Rank  1 Group  1"));
   CHECK(!contains(outcome.out, "Rank  2 Group"));
+  for (const char* wrong : {"FOO", "AND", "MOD 0"}) {
+    const std::string setting = std::string("NCCL_TESTS_SPLIT='") + wrong + "'";
+    const Outcome refused = alone("env " + setting + " " + perf("sendrecv") + " -b 64 -e 64 -n 1");
+    CHECK(refused.status == 6);
+    CHECK(contains(refused.out, setting + " is none of AND, OR, MOD, DIV with a number"));
+  }
 }
 
 TEST_CASE("perf: bad command lines are status 255, bad surroundings 6", "[perf]") {

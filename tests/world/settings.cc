@@ -134,3 +134,12 @@ TEST_CASE("RONDE_DEVICE: a device that is not there is an error of every init, n
   REQUIRE(rondeSetDevice(rondeDeviceAuto) == ncclSuccess);
   CHECK(every_init() == kAllRefused);
 }
+
+TEST_CASE("a wrong NCCL_COMM_ID is named in the error", "[world][settings]") {
+  ncclUniqueId id;
+  for (const char* name : {"NCCL_COMM_ID", "RONDE_COMM_ID"}) {
+    const ScopedEnv env{{name, "nonsense"}};
+    CHECK(ncclGetUniqueId(&id) == ncclInvalidArgument);
+    CHECK(contains(ncclGetLastError(nullptr), std::string("GetUniqueId: ") + name + ": \"nonsense\" is no address"));
+  }
+}

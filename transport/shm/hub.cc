@@ -169,7 +169,8 @@ Result<> Hub::dial(Lock& lock, const LinkPtr& link, const PeerAddress& peer, con
   if (!socket) return std::move(socket).error();
   if (error == ECONNREFUSED) {
     return fail(Code::system_error,
-                "its unix socket is not to be found here: it runs on another host or in another network namespace, or has ended");
+                "its unix socket is not to be found here: it has ended, or runs on another host or in another network namespace, between "
+                "which there is no network transport yet");
   }
   if (error != 0) return system_failure(error, "connecting to its unix socket");
   Message hello;
