@@ -555,6 +555,7 @@ TEST_CASE("processes in different network namespaces are told that they cannot m
   REQUIRE(contains(first + second, "network namespace"));
   for (const std::string& text : {first, second}) {
     REQUIRE(contains(text, "rank 0"));
+  REQUIRE(contains(first + second, "no network transport yet"));
     REQUIRE(contains(text, "rank 1"));
   }
 }
