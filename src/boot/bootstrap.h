@@ -57,8 +57,9 @@ class Bootstrap {
   /// A bootstrap of the ranks with the same color (>= 0), ordered by key, then by rank; nullptr for color < 0. Collective over
   /// all ranks; uses what is known of all ranks, no new unique id. The splits of a rank are matched with those of the others in
   /// the order of these calls; the jobs may run in any order. The job obeys `abort` (may be null) beside the parent's word and has
-  /// RONDE_INIT_TIMEOUT; the child obeys `abort` alone.
-  virtual ChildJob split(int color, int key, const AbortWord* abort) = 0;
+  /// RONDE_INIT_TIMEOUT; the child obeys `abort` alone. `stopped`, asked while the job waits, ends it too.
+  virtual ChildJob split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) = 0;
+  ChildJob split(int color, int key, const AbortWord* abort) { return split(color, key, abort, nullptr); }
   /// A bootstrap of the listed ranks (ascending, caller among them), made by those alone: the others may be dead. Their order is
   /// kept. Works after this bootstrap has failed, but not when its abort word is raised. Shrinks to one list are matched in the
   /// order of these calls. `abort` and the time are as in split.

@@ -23,8 +23,9 @@ struct Patience {
   const AbortWord* abort = nullptr;  ///< may be null
   Deadline deadline = Deadline::never();
   const AbortWord* child = nullptr;  ///< a second word: of the communicator that is being made; may be null
+  std::function<bool()> stopped = nullptr;  ///< another reason to give up; may be empty
 
-  bool aborted() const { return (abort != nullptr && abort->raised()) || (child != nullptr && child->raised()); }
+  bool aborted() const { return (abort != nullptr && abort->raised()) || (child != nullptr && child->raised()) || (stopped && stopped()); }
 };
 
 /// The abort word has no way to wake us, so nobody sleeps longer than this without looking at it.

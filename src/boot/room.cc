@@ -179,18 +179,22 @@ Patience Room::child_patience(const AbortWord* abort) const {
   return {parts_.abort, Deadline::in(parts_.config->seconds(Setting::init_timeout)), abort};
 }
 
-ChildJob Room::split(int color, int key, const AbortWord* abort) {
+ChildJob Room::split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) {
   const std::lock_guard lock(mutex_);
-  return [this, color, key, number = ++splits_, abort] { return split_job(color, key, number, abort); };
+  return [this, color, key, number = ++splits_, abort, stopped = std::move(stopped)] {
+    Patience patience = child_patience(abort);
+    patience.stopped = stopped;
+    return split_job(color, key, number, patience);
+  };
 }
 
-Result<std::unique_ptr<Bootstrap>> Room::split_job(int color, int key, uint64_t number, const AbortWord* abort) {
+Result<std::unique_ptr<Bootstrap>> Room::split_job(int color, int key, uint64_t number, const Patience& patience) {
   struct Choice {
     int color, key;
   };
   std::vector<Choice> choices(static_cast<size_t>(size()));
   choices[static_cast<size_t>(rank_)] = {color, key};
-  RONDE_TRY(gather_parts(std::as_writable_bytes(std::span(choices)), {"Split", 0, child_patience(abort), number}));
+  RONDE_TRY(gather_parts(std::as_writable_bytes(std::span(choices)), {"Split", 0, patience, number}));
   if (color < 0) return std::unique_ptr<Bootstrap>();
   std::vector<int> members;
   for (int peer = 0; peer < size(); ++peer) {
@@ -199,7 +203,7 @@ Result<std::unique_ptr<Bootstrap>> Room::split_job(int color, int key, uint64_t 
   std::stable_sort(members.begin(), members.end(),
                    [&](int a, int b) { return choices[static_cast<size_t>(a)].key < choices[static_cast<size_t>(b)].key; });
   const uint64_t seed[2] = {number, static_cast<uint64_t>(color)};
-  return std::unique_ptr<Bootstrap>(child(members, keyed_hash(token_, "split", std::as_bytes(std::span(seed))), abort));
+  return std::unique_ptr<Bootstrap>(child(members, keyed_hash(token_, "split", std::as_bytes(std::span(seed))), patience.child));
 }
 
 ChildJob Room::shrink(std::span<const int> survivors, const AbortWord* abort) {

@@ -44,7 +44,8 @@ class Room final : public Bootstrap {
   Result<> all_gather(std::span<std::byte> all) override;
   Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) override;
   Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) override;
-  ChildJob split(int color, int key, const AbortWord* abort) override;
+  using Bootstrap::split;
+  ChildJob split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) override;
   ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override;
   void set_deadline(std::optional<Deadline> deadline) override { deadline_ = deadline; }
   void set_abort(const AbortWord* abort) override { parts_.abort = abort; }
@@ -82,7 +83,7 @@ class Room final : public Bootstrap {
   Error call_roll(const Blobs& blobs, const Exchange& exchange, Error late);
   void spread(const Error& error, uint64_t number);
   Result<> usable(int peer) const;
-  Result<std::unique_ptr<Bootstrap>> split_job(int color, int key, uint64_t number, const AbortWord* abort);
+  Result<std::unique_ptr<Bootstrap>> split_job(int color, int key, uint64_t number, const Patience& patience);
   Result<std::unique_ptr<Bootstrap>> shrink_job(const std::vector<int>& survivors, uint64_t number, const AbortWord* abort);
   std::unique_ptr<Room> child(std::span<const int> members, const Token& token, const AbortWord* abort) const;
 

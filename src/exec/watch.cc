@@ -127,6 +127,20 @@ bool compare_calls(Seat& seat, const Work& work, const std::vector<int>& peers) 
   return false;
 }
 
+/// A rank that the caller's thread waits for is inside a Split, which waits for this rank's. True if the Seat has failed.
+bool compare_splits(Seat& seat, const Work& work, const std::vector<int>& peers) {
+  const uint64_t mine = seat.control().splits.load(std::memory_order_relaxed);  // this rank's own thread writes it
+  for (const int peer : peers) {
+    const ControlBlock& theirs = seat.fabric().control(peer);
+    if (theirs.in_split.load(std::memory_order_seq_cst) == 0 || theirs.splits.load(std::memory_order_seq_cst) <= mine) continue;  // pair with InSplit
+    seat.fail_all(fail(Code::invalid_usage,
+                       fmt::format("{} on rank {} waits for rank {}, which is in CommSplit and waits there for rank {}; all ranks must issue the same "
+                                   "calls in the same order", call_name(work.call), seat.rank(), peer, seat.rank()), Scope::communicator));
+    return true;
+  }
+  return false;
+}
+
 /// Reports a Work that has not moved for long; ends it after the limit. True if the Seat has failed.
 bool check_age(Seat& seat, Work& work, const std::vector<int>& peers) {
   const uint64_t now = now_ns();
@@ -249,7 +263,7 @@ void look_why(Seat& seat, bool blocking) {
     if (!seat.has_turn(*work)) continue;
     waits = true;
     const std::vector<int> peers = awaited(*work);
-    if (compare_calls(seat, *work, peers) || check_age(seat, *work, peers)) return;
+    if (compare_calls(seat, *work, peers) || (blocking && compare_splits(seat, *work, peers)) || check_age(seat, *work, peers)) return;
   }
   if (!blocking) return;
   // Works that are not here yet (behind others on a stream, or not taken up by their thread) may free whoever waits.

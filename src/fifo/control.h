@@ -24,6 +24,8 @@ struct ControlBlock {
   alignas(64) std::atomic<uint32_t> state;  ///< RankState
   std::atomic<uint32_t> bell;               ///< index of the Bell, in its process, of the thread that now runs this rank
   std::atomic<uint64_t> issued;             ///< collectives issued so far
+  std::atomic<uint64_t> splits;             ///< Splits of this communicator that the rank has called so far
+  std::atomic<uint32_t> in_split;           ///< above 0: its one thread is inside a Split, and all it has issued before is done
   alignas(64) std::atomic<uint32_t> blocked;  ///< 1 while every lane of the rank waits and no other thread of it can come to help
   std::atomic<uint64_t> epoch;              ///< grows with all progress; two equal readings with `blocked` set say that nothing moved
   std::atomic<uint64_t> probe;              ///< written by who suspects a cycle of waits; the rank looks again at all it waits for

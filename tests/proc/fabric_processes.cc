@@ -305,7 +305,9 @@ class Dying final : public Bootstrap {
   }
   Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) override { return inner_.send(peer, tag, bytes); }
   Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) override { return inner_.recv(peer, tag, bytes); }
-  ChildJob split(int color, int key, const AbortWord* abort) override { return inner_.split(color, key, abort); }
+  ChildJob split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) override {
+    return inner_.split(color, key, abort, std::move(stopped));
+  }
   ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override { return inner_.shrink(survivors, abort); }
   void set_deadline(std::optional<Deadline> deadline) override { inner_.set_deadline(deadline); }
   void set_abort(const AbortWord* abort) override { inner_.set_abort(abort); }

@@ -73,7 +73,7 @@ class PipeBootstrap final : public Bootstrap {
   }
   Result<> send(int, uint32_t, std::span<const std::byte>) override { return unsupported(); }
   Result<> recv(int, uint32_t, std::span<std::byte>) override { return unsupported(); }
-  ChildJob split(int, int, const AbortWord*) override { return unsupported; }
+  ChildJob split(int, int, const AbortWord*, std::function<bool()>) override { return unsupported; }
   ChildJob shrink(std::span<const int>, const AbortWord*) override { return unsupported; }
   void set_deadline(std::optional<Deadline>) override {}
   void set_abort(const AbortWord*) override {}

@@ -77,7 +77,7 @@ Result<> LocalBootstrap::recv(int peer, uint32_t tag, std::span<std::byte> bytes
   return {};
 }
 
-ChildJob LocalBootstrap::split(int, int, const AbortWord*) {
+ChildJob LocalBootstrap::split(int, int, const AbortWord*, std::function<bool()>) {
   return [] { return fail(Code::internal_error, "the test bootstrap does not split"); };
 }
 ChildJob LocalBootstrap::shrink(std::span<const int>, const AbortWord*) {

@@ -21,7 +21,7 @@ class LocalBootstrap final : public Bootstrap {
   Result<> all_gather(std::span<std::byte> all) override;
   Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) override;
   Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) override;
-  ChildJob split(int color, int key, const AbortWord* abort) override;
+  ChildJob split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) override;
   ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override;
   void set_deadline(std::optional<Deadline> deadline) override { deadline_ = deadline.value_or(Deadline::in(60)); }
   void set_abort(const AbortWord* abort) override { abort_ = abort; }

@@ -130,6 +130,15 @@ TEST_CASE("large blocks of different sizes, where one rank takes back what it le
   }
 }
 
+TEST_CASE("a rank that splits while the others reduce", "[world][disagree]") {
+  for (const int odd : {0, 2}) {
+    expect_disagreement([odd](ncclComm_t c, int r) {
+      ncclComm_t child = nullptr;
+      return r == odd ? ncclAllReduce(buffer[r], buffer[r], 10, ncclFloat32, ncclSum, c, nullptr) : ncclCommSplit(c, 0, 0, &child, nullptr);
+    }, {"which is in CommSplit", "AllReduce(count 10, float, sum)", "on rank " + std::to_string(odd)});
+  }
+}
+
 TEST_CASE("a rank that has finalised does not come any more", "[world][disagree]") {
   expect_disagreement([](ncclComm_t c, int r) {
     return r == 1 ? ncclCommFinalize(c) : ncclAllReduce(buffer[r], buffer[r], 10, ncclFloat32, ncclSum, c, nullptr);

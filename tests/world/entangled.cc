@@ -204,6 +204,22 @@ TEST_CASE("a stream may be destroyed between a call and the end of its group", "
   CHECK(out == 9);
 }
 
+TEST_CASE("Revoke ends a Split that waits for a rank", "[world][entangled]") {
+  Comms c(2);
+  ncclComm_t child = nullptr;
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  REQUIRE(ncclCommSplit(c[0], 0, 0, &child, &config) == ncclInProgress);
+  CHECK(ncclCommRevoke(c[0], NCCL_REVOKE_DEFAULT) == ncclSuccess);
+  const auto start = Clock::now();
+  ncclResult_t code = ncclInProgress;
+  while (code == ncclInProgress) REQUIRE(ncclCommGetAsyncError(child, &code) == ncclSuccess);
+  CHECK(code == ncclRemoteError);
+  CHECK(Clock::now() - start < std::chrono::seconds(1));
+  CHECK(aborts_soon(child));
+  for (ncclComm_t comm : c.of) CHECK(aborts_soon(comm));
+}
+
 TEST_CASE("a reader that gives up lets go of every loan it was about to read", "[world][entangled]") {
   const ScopedEnv env({{"RONDE_ALGO", "direct"}, {"RONDE_LEND_THRESHOLD", "1"}});
   Comms c(3);

@@ -255,6 +255,9 @@ TEST_CASE("one thread alone with several ranks is told to use a group", "[world]
   int x = 1;
   CHECK(ncclAllReduce(&x, &x, 1, ncclInt32, ncclSum, comms[0], nullptr) == ncclInvalidUsage);
   CHECK(contains(ncclGetLastError(comms[0]), "between ncclGroupStart and ncclGroupEnd"));
+  ncclComm_t child = nullptr;
+  CHECK(ncclCommSplit(comms[1], 0, 0, &child, nullptr) == ncclInvalidUsage);
+  CHECK(contains(ncclGetLastError(comms[1]), "between ncclGroupStart and ncclGroupEnd"));
   for (ncclComm_t comm : comms) CHECK(ncclCommAbort(comm) == ncclSuccess);
 }
 
