@@ -70,6 +70,7 @@ void Monitor::wake() {
 
 void Monitor::stop() {
   stopping_.store(true, std::memory_order_seq_cst);  // read after the event that wake() raises
+  stopping_.notify_all();
   wake();
   if (thread_.get_id() == std::this_thread::get_id()) {
     thread_.detach();
@@ -99,9 +100,10 @@ void Monitor::run() {
   bool again = false;
   while (!stopping_.load(std::memory_order_seq_cst)) {
     const int n = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), again ? 2 : -1);
-    while (exiting.load(std::memory_order_seq_cst)) pause();  // the process ends with the thread in here
+    // The process ends with the thread in here, unless a communicator is closed even later, by what was registered before it.
+    if (exiting.load(std::memory_order_seq_cst)) stopping_.wait(false, std::memory_order_seq_cst);
     for (int i = 0; i < n && !stopping_.load(std::memory_order_seq_cst); ++i) dispatch(events[static_cast<size_t>(i)].data.u64);
-    again = after_();
+    if (!stopping_.load(std::memory_order_seq_cst)) again = after_();
   }
 }
 

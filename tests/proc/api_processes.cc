@@ -151,6 +151,19 @@ int role_just_exits(Child& child) {
 }
 const RegisterRole r4("api-just-exits", role_just_exits);
 
+ncclComm_t left_to_the_end = nullptr;
+
+/// Destroys its communicator when all that the library has registered for the end of the process has run.
+int role_destroys_late(Child& child) {
+  atexit([] {
+    if (ncclCommDestroy(left_to_the_end) != ncclSuccess) _exit(3);
+  });
+  left_to_the_end = join(child);
+  child.say(try_collectives(left_to_the_end, child.rank, child.ranks, 1000));
+  return 0;
+}
+const RegisterRole r6("api-destroys-late", role_destroys_late);
+
 /// 64 ranks as threads under a limit of 256 descriptors.
 int role_few_descriptors(Child& child) {
   const rlimit few{256, 256};
@@ -233,6 +246,15 @@ TEST_CASE("exit without destroy neither hangs nor crashes", "[proc][api]") {
     CHECK(children.hear(r) == "done");
     CHECK(children.wait(r) == "exited 0");
   }
+}
+
+TEST_CASE("a communicator may be destroyed by an exit handler that is older than it", "[proc][api]") {
+  Children children(request("api-destroys-late", 3, new_id()));
+  for (int r = 0; r < 3; ++r) {
+    CHECK(children.hear(r) == "up");
+    CHECK(children.hear(r) == "ok");
+  }
+  for (int r = 0; r < 3; ++r) CHECK(children.wait(r) == "exited 0");
 }
 
 TEST_CASE("64 thread ranks with 256 descriptors", "[proc][api][scale]") {
