@@ -97,15 +97,22 @@ Result<> fill_random(std::span<std::byte> bytes) {
 }
 
 std::string descriptor_use() {
+  const int before = errno;  // the caller is about to report it
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  int used = 0;
+  std::string text = fmt::format("of {} descriptors an unknown number is in use", limit.rlim_cur);
   if (DIR* dir = opendir("/proc/self/fd")) {
+    int used = -3;  // ".", ".." and the directory itself
     while (readdir(dir) != nullptr) ++used;
     closedir(dir);
-    used -= 3;  // ".", ".." and the directory itself
+    text = fmt::format("{} of {} descriptors in use", used, limit.rlim_cur);
+  } else if (errno == EMFILE) {
+    text = fmt::format("all {} descriptors in use", limit.rlim_cur);
+  } else if (errno == ENFILE) {
+    text = "the system's limit of open files is reached";
   }
-  return fmt::format("{} of {} descriptors in use", used, limit.rlim_cur);
+  errno = before;
+  return text;
 }
 
 size_t page_size() {

@@ -61,7 +61,7 @@ Result<> commit_pages(std::byte* at, size_t size);
 /// Fills `bytes` from the kernel's random source.
 Result<> fill_random(std::span<std::byte> bytes);
 
-/// "N of M descriptors in use" for texts about EMFILE.
+/// "N of M descriptors in use" for texts about EMFILE; leaves errno as it is.
 std::string descriptor_use();
 
 /// The system's page size in bytes.

@@ -2,12 +2,15 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "base/abort.h"
 #include "base/bell.h"
@@ -195,6 +198,25 @@ TEST_CASE("descriptors close themselves, once", "[base]") {
   third.reset();
   CHECK(is_open(kept));
   close(kept);
+}
+
+TEST_CASE("descriptors in use are counted, and when all are, that is said", "[base]") {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit few{20, 20};
+    setrlimit(RLIMIT_NOFILE, &few);
+    const int used = 1 + open("/dev/null", O_RDONLY | O_CLOEXEC);  // the lowest free number
+    for (int fd = used; fd < 4096; ++fd) close(fd);                // beyond it there may be more
+    if (descriptor_use() != std::to_string(used) + " of 20 descriptors in use") _exit(1);
+    while (open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0) continue;
+    errno = EMFILE;
+    const bool right = descriptor_use() == "all 20 descriptors in use" && errno == EMFILE;
+    const Result<UniqueFd> refused = make_memfd("one-more", 4096);
+    _exit(!right ? 2 : !refused.ok() && contains(refused.error().what, "all 20 descriptors in use") ? 0 : 3);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
 }
 
 TEST_CASE("shared memory cannot be shrunk under those who mapped it", "[base]") {
