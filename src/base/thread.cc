@@ -1,10 +1,13 @@
 #include "base/thread.h"
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <fmt/core.h>
 #include <mutex>
+#include <new>
 #include <pthread.h>
 #include <system_error>
 #include <unistd.h>
@@ -15,29 +18,43 @@ namespace {
 std::atomic<int> live_threads{0};
 std::atomic<bool> is_forked{false};
 
+// A thread inherits the mask of the one that makes it: block before, restore after, and no signal can slip in between.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace
 
 Result<std::thread> start_thread(const char* name, std::function<void()> body) {
-  // A thread inherits the mask of the one that makes it: block before, restore after, and no signal can slip in between.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  Result<std::thread> result = fail(Code::internal_error, "thread not started");
+  int trouble = ENOMEM;
+  live_threads.fetch_add(1, std::memory_order_relaxed);  // a count for diagnosis; orders nothing
   try {
-    live_threads.fetch_add(1, std::memory_order_relaxed);  // a count for diagnosis; orders nothing
+    const SignalsBlocked blocked;
     std::thread thread([body = std::move(body)] {
       body();
       live_threads.fetch_sub(1, std::memory_order_relaxed);
     });
-    pthread_setname_np(thread.native_handle(), std::string(name).substr(0, 15).c_str());
-    result = std::move(thread);
+    char short_name[16] = "";  // the most that the kernel takes
+    memcpy(short_name, name, strnlen(name, sizeof short_name - 1));
+    pthread_setname_np(thread.native_handle(), short_name);
+    return thread;
   } catch (const std::system_error& error) {
-    live_threads.fetch_sub(1, std::memory_order_relaxed);
-    result = system_failure(error.code().value(), fmt::format("starting the thread \"{}\"", name),
-                            "raise `ulimit -u` or the container's pids limit");
+    trouble = error.code().value();
+  } catch (const std::bad_alloc&) {
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return result;
+  live_threads.fetch_sub(1, std::memory_order_relaxed);
+  return system_failure(trouble, fmt::format("starting the thread \"{}\"", name),
+                        trouble == ENOMEM ? "free memory" : "raise `ulimit -u` or the container's pids limit");
 }
 
 int own_threads() { return live_threads.load(std::memory_order_relaxed); }

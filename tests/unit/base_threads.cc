@@ -151,6 +151,36 @@ TEST_CASE("our threads block every signal, and the starter's mask stays as it wa
   }
 }
 
+TEST_CASE("a thread that cannot be started for want of memory leaves the starter's mask as it was", "[base]") {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  RONDE_SKIP("the sanitizers need address space themselves");
+#endif
+  const pid_t child = fork();
+  if (child == 0) {
+    const int counted = own_threads();
+    const rlimit none{1, 1};
+    setrlimit(RLIMIT_AS, &none);
+    // What the heap still has is taken, down to the smallest block.
+    for (size_t size = 1 << 20; size >= 16; size /= 2) {
+      void* volatile taken = nullptr;  // volatile: else the compiler may leave the loop out
+      do taken = malloc(size);
+      while (taken != nullptr);
+    }
+    bool started = true;
+    try {
+      started = start_thread("none", [] {}).ok();
+    } catch (const std::bad_alloc&) {  // not even the error's text had room
+      started = false;
+    }
+    sigset_t after;
+    pthread_sigmask(SIG_SETMASK, nullptr, &after);
+    _exit(started ? 1 : sigismember(&after, SIGUSR1) == 1 ? 2 : own_threads() != counted ? 3 : 0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  CHECK(status == 0);
+}
+
 TEST_CASE("threads have names and are counted", "[base]") {
   const int before = own_threads();
   char name[32] = "";
