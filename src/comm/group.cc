@@ -250,6 +250,7 @@ Result<Code> Group::run_jobs() {
   std::vector<InitJob> jobs = std::exchange(jobs_, {});
   std::vector<Result<>> results(jobs.size());
   std::vector<std::thread> threads;
+  std::optional<Error> first;
   // Each blocks until its peers have come, which may be other jobs of this group: all but the last get threads.
   for (size_t i = 0; i < jobs.size(); ++i) {
     const auto run = [&jobs, &results, i] { results[i] = jobs[i].comm->run_init(jobs[i].run); };
@@ -261,12 +262,13 @@ Result<Code> Group::run_jobs() {
     if (thread.ok()) {
       threads.push_back(std::move(thread).value());
     } else {
+      // The others may be its peers, and would wait for it as long as an initialisation may take.
       results[i] = thread.error();
-      jobs[i].comm->abort("another initialisation of the group failed");
+      if (!first.has_value()) first = thread.error();
+      for (const InitJob& job : jobs) job.comm->abort("another initialisation of the group failed");
     }
   }
   for (std::thread& thread : threads) thread.join();
-  std::optional<Error> first;
   bool in_progress = false;
   for (size_t i = 0; i < jobs.size(); ++i) {
     jobs[i].publish(results[i]);

@@ -1,4 +1,5 @@
 // Split and Shrink when not all goes well: ranks that do not come, several at once, aborts and parents that go in between.
+#include <pthread.h>
 #include <atomic>
 #include <chrono>
 #include <vector>
@@ -150,6 +151,28 @@ TEST_CASE("several splits of one parent at once keep apart", "[world][children]"
   });
   CHECK(complaints == "");
   for (const ncclComm_t comm : comms) CHECK(ncclCommDestroy(comm) == ncclSuccess);
+}
+
+TEST_CASE("a group of inits whose threads cannot be started fails at once, as a whole", "[world][children]") {
+  ncclUniqueId id;
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  pthread_attr_t usual, huge;
+  REQUIRE(pthread_getattr_default_np(&usual) == 0);
+  REQUIRE(pthread_getattr_default_np(&huge) == 0);
+  REQUIRE(pthread_attr_setstacksize(&huge, size_t{1} << 46) == 0);  // more than an address space has
+  ncclComm_t comms[3] = {};
+  const auto begin = Clock::now();
+  REQUIRE(ncclGroupStart() == ncclSuccess);
+  for (int rank = 0; rank < 3; ++rank) CHECK(ncclCommInitRank(&comms[rank], 3, id, rank) == ncclSuccess);
+  REQUIRE(pthread_setattr_default_np(&huge) == 0);
+  const ncclResult_t code = ncclGroupEnd();
+  REQUIRE(pthread_setattr_default_np(&usual) == 0);
+  CHECK(code == ncclSystemError);
+  CHECK(contains(ncclGetLastError(nullptr), "starting the thread"));
+  CHECK(Clock::now() - begin < std::chrono::seconds(2));
+  for (const ncclComm_t comm : comms) CHECK(comm == nullptr);
+  pthread_attr_destroy(&usual);
+  pthread_attr_destroy(&huge);
 }
 
 TEST_CASE("a parent may go while a split without color is still answered", "[world][children]") {
