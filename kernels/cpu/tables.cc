@@ -1,6 +1,5 @@
 #include "kernels/cpu/tables.h"
 
-#include <strings.h>
 #include <string>
 
 #if defined(__x86_64__)
@@ -8,6 +7,8 @@
 #endif
 
 #include <fmt/core.h>
+
+#include "base/words.h"
 
 namespace ronde {
 namespace {
@@ -19,8 +20,6 @@ constexpr const ReduceTable* kTables[] = {&neon_table, &scalar_table};
 #else
 constexpr const ReduceTable* kTables[] = {&scalar_table};
 #endif
-
-bool same_word(std::string_view a, std::string_view b) { return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0; }
 
 std::string names(std::span<const ReduceTable* const> tables, bool supported_only) {
   std::string list;

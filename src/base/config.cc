@@ -9,19 +9,15 @@
 #include <mutex>
 #include <set>
 #include <sstream>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/words.h"
 
 namespace ronde {
 namespace {
 
 using Names = std::map<std::string, std::string>;
-
-bool same_word(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
 
 /// The admitted spelling of a choice; "" where `value` is none of them.
 std::string pick_word(std::string_view words, std::string_view value) {

@@ -9,12 +9,12 @@
 #include <mutex>
 #include <pthread.h>
 #include <set>
-#include <strings.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/config.h"
 #include "base/thread.h"
+#include "base/words.h"
 
 namespace ronde {
 namespace {
@@ -22,10 +22,6 @@ namespace {
 constexpr std::string_view kLevels[] = {"NONE", "VERSION", "WARN", "INFO", "ABORT", "TRACE"};
 constexpr std::string_view kSubsystems[] = {"INIT",  "COLL", "P2P",  "SHM",       "NET", "GRAPH",   "TUNING", "ENV",     "ALLOC",
                                             "CALL",  "PROXY", "NVLS", "BOOTSTRAP", "REG", "PROFILE", "RAS",    "DESTROY", "ALLOC_HOST"};
-
-bool same_word(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
 
 constexpr uint32_t kAll = (1u << std::size(kSubsystems)) - 1;
 

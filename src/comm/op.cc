@@ -99,27 +99,22 @@ Result<> fill_collective(const Op& op, Work& work) {
   return {};
 }
 
-/// The Programs of a message's two ends.
+/// The Program of one of a message's two ends.
+Program message_end(bool sends) {
+  Move move;
+  move.out_count = sends ? 1 : 0;
+  move.in_count = sends ? 0 : 1;
+  (sends ? move.src : move.dst) = sends ? Buf::input : Buf::output;
+  Program program;
+  program.blocks = 1;
+  program.lanes = {{move}};
+  return program;
+}
+
 const Program& message_program(Coll coll) {
   // Never destroyed: library threads may send while the process exits.
-  static const Program& sender = *new Program([] {
-    Move move;
-    move.out_count = 1;
-    move.src = Buf::input;
-    Program p;
-    p.blocks = 1;
-    p.lanes = {{move}};
-    return p;
-  }());
-  static const Program& receiver = *new Program([] {
-    Move move;
-    move.in_count = 1;
-    move.dst = Buf::output;
-    Program p;
-    p.blocks = 1;
-    p.lanes = {{move}};
-    return p;
-  }());
+  static const Program& sender = *new Program(message_end(true));
+  static const Program& receiver = *new Program(message_end(false));
   return coll == Coll::send ? sender : receiver;
 }
 

@@ -1,11 +1,11 @@
 // The syntax of NCCL_ALGO and NCCL_PROTO:  [collective:]list[;collective:list]...   list: [^]word[,word]...
-#include <strings.h>
 #include <algorithm>
 #include <optional>
 #include <span>
 
 #include <fmt/core.h>
 
+#include "base/words.h"
 #include "tune/choose.h"
 
 namespace ronde {
@@ -27,10 +27,6 @@ constexpr Coll kFunctions[] = {Coll::all_reduce,     Coll::broadcast,  Coll::red
 
 // NCCL's variables govern these; an entry without a name is not meant for the others, which NCCL builds from messages.
 constexpr bool is_nccl_function(Coll coll) { return coll <= Coll::reduce_scatter; }
-
-bool same_word(std::string_view a, std::string_view b) {
-  return a.size() == b.size() && strncasecmp(a.data(), b.data(), a.size()) == 0;
-}
 
 std::string lower(std::string_view text) {
   std::string small(text);
