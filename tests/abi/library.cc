@@ -60,6 +60,16 @@ TEST_CASE("the list is NCCL's, where NCCL 2.28.9 is installed") {
   CHECK(ours == expected);
 }
 
+TEST_CASE("code compiled for one instruction set is shared with nothing") {
+  // A weak function of these objects could be the one that the linker keeps for the whole library, and stop an older CPU.
+  const Outcome archives = shell("ls '" + built("kernels/cpu") + "'/libronde_reduce_*.a");
+  if (archives.status != 0) RONDE_SKIP("one instruction set only here");
+  const Outcome weak = shell("nm '" + built("kernels/cpu") + "'/libronde_reduce_*.a | grep -E ' [WVu] '");
+  CHECK(weak.output == "");
+  CHECK(weak.status == 1);  // grep found nothing, and nm had something to list
+  CHECK(shell("nm '" + built("kernels/cpu") + "'/libronde_reduce_*.a | grep -cE ' [tT] '").status == 0);
+}
+
 TEST_CASE("sonames, and the flag that keeps the library loaded") {
   for (const char* name : kLibraries) {
     const auto library = read_library(built(name));
