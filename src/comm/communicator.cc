@@ -174,7 +174,7 @@ void Communicator::abort(const std::string& how) {
 }
 
 void Communicator::revoke(const std::string& how) {
-  life_.store(Life::revoked, std::memory_order_release);
+  life_.exchange(Life::revoked, std::memory_order_acq_rel);  // what follows is seen by the end of init, or this sees its Seat
   if (!has_seat()) return;
   publish_state(RankState::revoked);
   seat_->fail(fail(Code::remote_error, how, Scope::communicator), true);

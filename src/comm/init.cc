@@ -95,7 +95,10 @@ Result<> Communicator::bring_up() {
     RONDE_INFO(init, "communicator {:016x} of {} ranks is up ({}), {} reductions", bootstrap_->token()[0], ranks_, bootstrap_->describe(),
                table_->isa);
   }
-  life_.store(Life::ready, std::memory_order_release);
+  Life before = Life::initializing;
+  if (!life_.compare_exchange_strong(before, Life::ready, std::memory_order_acq_rel)) {
+    revoke("the communicator was revoked while it was being initialised");  // there may have been no Seat to tell
+  }
   return {};
 }
 

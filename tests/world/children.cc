@@ -1,4 +1,4 @@
-// Split and Shrink when not all goes well: ranks that do not come, several at once, aborts and parents that go in between.
+// Inits, Splits and Shrinks that do not go well: ranks that do not come, several at once, aborts, and parents that go in between.
 #include <pthread.h>
 #include <atomic>
 #include <chrono>
@@ -173,6 +173,27 @@ TEST_CASE("a group of inits whose threads cannot be started fails at once, as a 
   for (const ncclComm_t comm : comms) CHECK(comm == nullptr);
   pthread_attr_destroy(&usual);
   pthread_attr_destroy(&huge);
+}
+
+TEST_CASE("Revoke of a communicator that is still coming up is not forgotten", "[world][children]") {
+  ncclUniqueId id;
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  ncclConfig_t config = non_blocking();
+  ncclComm_t comms[2] = {};
+  REQUIRE(ncclCommInitRankConfig(&comms[0], 2, id, 0, &config) == ncclInProgress);
+  REQUIRE(ncclCommRevoke(comms[0], NCCL_REVOKE_DEFAULT) == ncclSuccess);
+  REQUIRE(ncclCommInitRankConfig(&comms[1], 2, id, 1, &config) == ncclInProgress);
+  CHECK(outcome(comms[0]) == ncclRemoteError);
+  char text[512] = "";
+  CHECK(rondeCommGetLastError(comms[0], text, sizeof text) == ncclSuccess);
+  CHECK(contains(text, "revoked while it was being initialised"));
+  int x = 1;
+  CHECK(ncclAllReduce(&x, &x, 1, ncclInt32, ncclSum, comms[0], nullptr) == ncclInvalidUsage);
+  // Its peer is told as well.
+  const ncclResult_t up = outcome(comms[1]);
+  const ncclResult_t code = up != ncclSuccess ? up : ncclAllReduce(&x, &x, 1, ncclInt32, ncclSum, comms[1], nullptr);
+  CHECK((code == ncclInProgress ? outcome(comms[1]) : code) == ncclRemoteError);
+  for (const ncclComm_t comm : comms) CHECK(ncclCommAbort(comm) == ncclSuccess);
 }
 
 TEST_CASE("a parent may go while a split without color is still answered", "[world][children]") {
