@@ -120,14 +120,14 @@ Result<> named(const Joined& joined, size_t peer, std::string_view step, Result<
   return error;
 }
 
-Result<> connect_all(Joined& joined, const std::vector<PeerAddress>& addresses, const Patience& patience) {
+Result<> connect_all(Joined& joined, const std::vector<PeerAddress>& addresses, const WaitLimit& patience) {
   for (size_t peer = 0; peer < addresses.size(); ++peer) {
     RONDE_TRY(named(joined, peer, "connecting", joined.peers[peer].end->connect(addresses[peer], patience)));
   }
   return {};
 }
 
-Result<> map_all(Joined& joined, const std::vector<PeerAddress>& addresses, const Patience& patience) {
+Result<> map_all(Joined& joined, const std::vector<PeerAddress>& addresses, const WaitLimit& patience) {
   // Each begins with its successor: otherwise all would ask rank 0 first.
   for (size_t i = 0; i < addresses.size(); ++i) {
     const size_t peer = (i + static_cast<size_t>(joined.rank)) % addresses.size();
@@ -148,7 +148,7 @@ std::string Joined::name(int peer) const {
 
 Result<Joined> join_peers(const FabricRequest& request) {
   Bootstrap& bootstrap = *request.bootstrap;
-  const Patience patience{Deadline::in(request.config->seconds(Setting::init_timeout)), request.abort};
+  const WaitLimit patience{Deadline::in(request.config->seconds(Setting::init_timeout)), request.abort};
   Joined joined;
   joined.rank = bootstrap.rank();
   RONDE_TRY(joined.process, request.pretend_processes ? Process::pretend() : Process::current());

@@ -38,7 +38,7 @@ struct PeerAddress {
 };
 
 /// Limits of all waits while a Fabric is made.
-struct Patience {
+struct WaitLimit {
   Deadline deadline = Deadline::never();
   const AbortWord* abort = nullptr;
 };
@@ -49,8 +49,8 @@ class PeerEnd {
   virtual ~PeerEnd() = default;
   /// Adds to `address`, of this rank, what peers need to connect.
   virtual Result<> describe_self(PeerAddress*) { return {}; }
-  virtual Result<> connect(const PeerAddress&, const Patience&) { return {}; }
-  virtual Result<> map(const PeerAddress& peer, const Patience&) = 0;
+  virtual Result<> connect(const PeerAddress&, const WaitLimit&) { return {}; }
+  virtual Result<> map(const PeerAddress& peer, const WaitLimit&) = 0;
   /// Everything works: from now on the death of the peer is told to the watch.
   virtual void start() {}
 

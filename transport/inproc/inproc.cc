@@ -14,7 +14,7 @@ class End final : public PeerEnd {
         lends_(request.mine->p2p_disabled == 0 && request.theirs->p2p_disabled == 0),
         self_(request.mine == request.theirs) {}
 
-  Result<> map(const PeerAddress& peer, const Patience&) override {
+  Result<> map(const PeerAddress& peer, const WaitLimit&) override {
     arena_ = process_->find(peer.arena);
     if (arena_ == nullptr) return fail(Code::internal_error, "finding a peer's arena in this process: it is gone");
     bells_ = own_bells();

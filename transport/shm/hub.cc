@@ -127,7 +127,7 @@ void Hub::unpin(const LinkPtr& link) {
 }
 
 template <class Condition>
-Result<> Hub::await(Lock& lock, const Link& link, const Patience& patience, Condition done) {
+Result<> Hub::await(Lock& lock, const Link& link, const WaitLimit& patience, Condition done) {
   while (!done()) {
     if (!link.trouble.empty()) return fail(Code::system_error, link.trouble);
     if (link.state == Link::State::ended) return fail(Code::remote_error, "its process ended meanwhile", Scope::communicator);
@@ -150,7 +150,7 @@ Result<> Hub::attach_locked(const LinkPtr& link, BootFd socket) {
   return {};
 }
 
-Result<> Hub::dial(Lock& lock, const LinkPtr& link, const PeerAddress& peer, const Patience& patience) {
+Result<> Hub::dial(Lock& lock, const LinkPtr& link, const PeerAddress& peer, const WaitLimit& patience) {
   lock.unlock();
   sockaddr_un address;
   const socklen_t size = make_address(peer.listener, &address);
@@ -182,7 +182,7 @@ Result<> Hub::dial(Lock& lock, const LinkPtr& link, const PeerAddress& peer, con
   return {};
 }
 
-Result<> Hub::connect(LinkPtr& link, const PeerAddress& peer, const Patience& patience) {
+Result<> Hub::connect(LinkPtr& link, const PeerAddress& peer, const WaitLimit& patience) {
   Lock lock(mutex_);
   for (;;) {
     const bool gone = link->state == Link::State::connected && hung_up(link->socket.get());
@@ -208,14 +208,14 @@ Result<> Hub::connect(LinkPtr& link, const PeerAddress& peer, const Patience& pa
   }
 }
 
-Result<> Hub::await_caller(Link& link, const Patience& patience) {
+Result<> Hub::await_caller(Link& link, const WaitLimit& patience) {
   Lock lock(mutex_);
   auto came = await(lock, link, patience, [&] { return link.state == Link::State::connected; });
   if (refusing_) stop_listening_locked();  // sends those away who have dialled and wait to be answered
   return came;
 }
 
-Result<Bell*> Hub::map_bells(Link& link, const Patience& patience) {
+Result<Bell*> Hub::map_bells(Link& link, const WaitLimit& patience) {
   Lock lock(mutex_);
   if (!link.bells_asked) {
     link.bells_asked = true;
@@ -227,7 +227,7 @@ Result<Bell*> Hub::map_bells(Link& link, const Patience& patience) {
   return reinterpret_cast<Bell*>(link.bells.data());
 }
 
-Result<std::shared_ptr<Arena>> Hub::map_arena(Link& link, const Id& name, const ArenaShape& shape, const Patience& patience) {
+Result<std::shared_ptr<Arena>> Hub::map_arena(Link& link, const Id& name, const ArenaShape& shape, const WaitLimit& patience) {
   Lock lock(mutex_);
   std::erase_if(wanted_, [](const auto& entry) { return entry.second.expired(); });
   std::shared_ptr<Wanted> wanted = wanted_[name].lock();
@@ -251,7 +251,7 @@ void Hub::seal(Arena& arena) {
   arena.close_descriptor();
 }
 
-Result<> Hub::prove(Link& link, const Patience& patience) {
+Result<> Hub::prove(Link& link, const WaitLimit& patience) {
   Lock lock(mutex_);
   if (link.proof.load(std::memory_order_relaxed) == Proof::unknown) {
     RONDE_TRY(link.probe_secret, random_id());

@@ -48,15 +48,15 @@ class Hub {
 
   /// Connects `link`, if this is the process that dials: the one with the lower identity does. A link whose other end was closed
   /// by the peer's last user is replaced by a new one. To be called only when both have pinned.
-  Result<> connect(LinkPtr& link, const PeerAddress& peer, const Patience& patience);
+  Result<> connect(LinkPtr& link, const PeerAddress& peer, const WaitLimit& patience);
   /// Waits until `link` is connected. To be called only when the one who dials has done so: his death cannot be noticed before.
-  Result<> await_caller(Link& link, const Patience& patience);
-  Result<Bell*> map_bells(Link& link, const Patience& patience);
-  Result<std::shared_ptr<Arena>> map_arena(Link& link, const Id& name, const ArenaShape& shape, const Patience& patience);
+  Result<> await_caller(Link& link, const WaitLimit& patience);
+  Result<Bell*> map_bells(Link& link, const WaitLimit& patience);
+  Result<std::shared_ptr<Arena>> map_arena(Link& link, const Id& name, const ArenaShape& shape, const WaitLimit& patience);
   /// Closes the descriptor of `arena`, which the monitor has sent to peers.
   void seal(Arena& arena);
   /// Finds out whether the peer can read this process's memory.
-  Result<> prove(Link& link, const Patience& patience);
+  Result<> prove(Link& link, const WaitLimit& patience);
 
   /// From now on the watch is told, by the monitor, when the process at the link's other end has ended and the arena is not
   /// marked as closed.
@@ -88,11 +88,11 @@ class Hub {
   Result<> listen_locked();
   void stop_listening_locked();
   Closing close_locked();
-  Result<> dial(Lock& lock, const LinkPtr& link, const PeerAddress& peer, const Patience& patience);
+  Result<> dial(Lock& lock, const LinkPtr& link, const PeerAddress& peer, const WaitLimit& patience);
   Result<> attach_locked(const LinkPtr& link, BootFd socket);
   void retire_locked(const LinkPtr& link);
   template <class Condition>
-  Result<> await(Lock& lock, const Link& link, const Patience& patience, Condition done);
+  Result<> await(Lock& lock, const Link& link, const WaitLimit& patience, Condition done);
   void post_locked(Link& link, const Message& message, int fd = -1, std::shared_ptr<const void> keep = nullptr);
   Monitor::Ready guarded(std::function<void(Hub&)> body);
 

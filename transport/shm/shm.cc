@@ -31,8 +31,8 @@ class End final : public PeerEnd {
     address->secret = hub().secret();
     return {};
   }
-  Result<> connect(const PeerAddress& peer, const Patience& patience) override { return hub().connect(link_, peer, patience); }
-  Result<> map(const PeerAddress& peer, const Patience& patience) override {
+  Result<> connect(const PeerAddress& peer, const WaitLimit& patience) override { return hub().connect(link_, peer, patience); }
+  Result<> map(const PeerAddress& peer, const WaitLimit& patience) override {
     RONDE_TRY(hub().await_caller(*link_, patience));
     RONDE_TRY(bells_, hub().map_bells(*link_, patience));
     RONDE_TRY(arena_, hub().map_arena(*link_, peer.arena, shape_, patience));
