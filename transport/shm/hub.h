@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/result.h"
 #include "transport/arena.h"
 #include "transport/bells.h"
@@ -77,6 +78,7 @@ class Hub {
   };
   struct Caller {
     BootFd socket;
+    uint64_t since = now_ns();
   };
   struct Closing {
     std::shared_ptr<Monitor> monitor;
@@ -99,7 +101,8 @@ class Hub {
   // The monitor's thread.
   void accept_callers();
   void refuse_callers_locked(int error);
-  void hear_caller(const std::shared_ptr<Caller>& caller);
+  bool forget_silent_locked();
+  void hear_caller_locked(const std::shared_ptr<Caller>& caller);
   bool adopt_locked(const Message& hello, BootFd socket);
   void read_link(const LinkPtr& link);
   void handle_locked(Link& link, Incoming& incoming);
@@ -123,7 +126,7 @@ class Hub {
   Id listener_name_{};
   Id secret_{};
   std::map<Id, LinkPtr> links_;
-  std::list<std::shared_ptr<Caller>> callers_;  // who has not said who he is yet
+  std::list<std::shared_ptr<Caller>> callers_;  // who has not said who he is yet; the oldest first
   std::map<Id, std::weak_ptr<Wanted>> wanted_;
   std::vector<std::shared_ptr<Watcher>> watchers_;
 };

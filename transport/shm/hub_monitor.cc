@@ -15,7 +15,8 @@
 namespace ronde::shm {
 namespace {
 
-constexpr size_t kMostCallers = 64;
+constexpr size_t kMostCallers = 64;        // strangers that say nothing must not use up the descriptors
+constexpr uint64_t kSilence = 2 * kSecond;  // a peer says who it is as soon as it is connected
 
 // How the process ended, as far as a parent may know: nobody else is told. It is not reaped: that is the program's business.
 std::string how_it_ended(int pid) {
@@ -35,22 +36,33 @@ void Hub::accept_callers() {
   const Lock lock(mutex_);
   while (listener_ && !refusing_) {
     BootFd socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket && (errno == EINTR || errno == ECONNABORTED)) continue;
-    if (!socket && errno == EAGAIN) return;
-    if (!socket) {
-      const int error = errno;
+    const int error = socket ? 0 : errno;
+    if (error == EINTR || error == ECONNABORTED) continue;
+    if (error == EAGAIN) return;
+    if (error != 0 && forget_silent_locked()) continue;
+    if (error != 0) {
       pollfd waiting{listener_.get(), POLLIN, 0};  // without a free descriptor accept fails whether there is a caller or not
       if (poll(&waiting, 1, 0) == 1) refuse_callers_locked(error);
       return;
     }
-    if (callers_.size() == kMostCallers) {  // strangers that say nothing must not use up the descriptors
-      monitor_->unwatch(callers_.front()->socket.get());
-      callers_.pop_front();
-    }
+    if (callers_.size() >= kMostCallers) forget_silent_locked();
     auto caller = std::make_shared<Caller>(Caller{std::move(socket)});
+    const auto hear = [caller](Hub& hub) {
+      const Lock locked(hub.mutex_);
+      hub.hear_caller_locked(caller);
+    };
+    if (!monitor_->watch(caller->socket.get(), guarded(hear))) continue;
     callers_.push_back(caller);
-    if (!monitor_->watch(caller->socket.get(), guarded([caller](Hub& hub) { hub.hear_caller(caller); }))) callers_.pop_back();
+    hear_caller_locked(caller);  // most have said it by now
   }
+}
+
+/// Hangs up on the oldest of those who say nothing, if he has had time enough.
+bool Hub::forget_silent_locked() {
+  if (callers_.empty() || now_ns() - callers_.front()->since < kSilence) return false;
+  monitor_->unwatch(callers_.front()->socket.get());
+  callers_.pop_front();
+  return true;
 }
 
 // The caller stays in the queue, so that the listener would be reported for ever: it is not looked at again. Those of this
@@ -67,8 +79,7 @@ void Hub::refuse_callers_locked(int error) {
   changed_.notify_all();
 }
 
-void Hub::hear_caller(const std::shared_ptr<Caller>& caller) {
-  const Lock lock(mutex_);
+void Hub::hear_caller_locked(const std::shared_ptr<Caller>& caller) {
   const auto found = std::find(callers_.begin(), callers_.end(), caller);
   if (found == callers_.end()) return;
   Incoming incoming;
