@@ -62,6 +62,8 @@ Result<> Room::gather_rounds(Blobs& blobs, const Exchange& exchange) {
 
 Result<> Room::gather(Blobs& blobs, const Exchange& exchange) {
   RONDE_TRY(usable(rank_));
+  // The messages of those who have given up would let a rank that comes late succeed alone.
+  if (std::optional<Error> why = mailbox_->poisoned(exchange.number)) return *std::move(why);
   Result<> result = gather_rounds(blobs, exchange);
   // Who aborts a communicator says that he leaves it; who aborts the making of one says it here.
   if (!result.ok() && (exchange.patience.child != nullptr || !exchange.patience.aborted())) spread(result.error(), exchange.number);
