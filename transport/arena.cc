@@ -79,12 +79,8 @@ std::atomic<uint64_t>& Arena::entry(int writer, int link) const {
   return table[static_cast<size_t>(writer) * shape_.links + static_cast<size_t>(link)];
 }
 
-// The shape says where everything is: the shared words of the header, which both ends write next to, are not needed for it.
 FifoView Arena::view_at(uint64_t offset) const {
-  std::byte* at = memory_.data() + offset;
-  auto* slots = reinterpret_cast<Slot*>(at + sizeof(FifoHeader));
-  return FifoView{reinterpret_cast<FifoHeader*>(at), slots, reinterpret_cast<std::byte*>(slots + shape_.slots), shape_.slots,
-                  shape_.slot_capacity};
+  return view_fifo(memory_.data() + offset, shape_.slots, shape_.slot_capacity);
 }
 
 FifoView Arena::find_fifo(int writer, int link) const {
@@ -112,7 +108,6 @@ Result<FifoView> Arena::make_fifo(int writer, int link) {
     used.compare_exchange_strong(end, start, std::memory_order_relaxed);
     return std::move(done).error();
   }
-  format_fifo(memory_.data() + offset, shape_.slots, shape_.slot_capacity);
   entry(writer, link).store(offset, std::memory_order_release);  // pairs with the acquire in find_fifo
   return view_at(offset);
 }

@@ -114,7 +114,5 @@ Result<void*> alloc_shareable(size_t bytes);
 /// invalid_argument for a pointer that alloc_shareable did not return or that was freed. Peers that still have it mapped keep
 /// their mapping until their last Fabric with this process ends.
 Result<> free_shareable(void* data);
-/// The region of alloc_shareable that holds [data, data+bytes) entirely; false where there is none.
-bool is_shareable(const void* data, size_t bytes);
 
 }  // namespace ronde

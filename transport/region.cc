@@ -97,9 +97,4 @@ Result<> free_shareable(void* data) {
   return {};
 }
 
-bool is_shareable(const void* data, size_t bytes) {
-  uint64_t offset = 0;
-  return find_region(data, bytes, &offset) != nullptr;
-}
-
 }  // namespace ronde

@@ -60,15 +60,6 @@ Address from_sockaddr(const sockaddr* in) {
   return address;
 }
 
-bool same_subnet(const Address& a, const Address& b, int bits) {
-  if (a.family != b.family || a.family == 0) return false;
-  for (int i = 0; i < bits; ++i) {
-    const int mask = 0x80 >> (i % 8);
-    if (((a.ip[static_cast<size_t>(i / 8)] ^ b.ip[static_cast<size_t>(i / 8)]) & mask) != 0) return false;
-  }
-  return true;
-}
-
 Result<std::vector<Address>> parse_address(std::string_view text) {
   const Error bad =
       fail(Code::invalid_argument, fmt::format("\"{}\" is no address: expected ip:port, [ipv6]:port or host:port", text));
@@ -129,25 +120,6 @@ Place unpack_place(Reader& in) {
     if (in.ok() && (address.family == 4 || address.family == 6)) place.addresses.push_back(address);
   }
   return place;
-}
-
-std::string rank_list(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size();) {
-    size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    if (last == i + 1) last = i;  // two neighbours are written singly
-    if (i != 0) text += ", ";
-    text += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
-std::string comma_list(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
 }
 
 }  // namespace ronde

@@ -30,9 +30,6 @@ std::string to_string(const Address& address);
 socklen_t to_sockaddr(const Address& address, sockaddr_storage* out);
 /// From the kernel's form; an IPv4 address mapped into IPv6 becomes IPv4. family 0 where it is neither.
 Address from_sockaddr(const sockaddr* in);
-/// Equal in the first `bits` bits, and of one family.
-bool same_subnet(const Address& a, const Address& b, int bits);
-
 /// "ip:port", "[ipv6]:port" or "host:port": all addresses that it stands for, in the resolver's order. Asks the resolver for
 /// names.
 Result<std::vector<Address>> parse_address(std::string_view text);
@@ -50,10 +47,5 @@ struct Place {
 std::string to_string(const Place& place);
 void pack(Writer& out, const Place& place);
 Place unpack_place(Reader& in);
-
-/// "rank 3", "ranks 1, 3", "ranks 2-17, 30". `ranks` ascends.
-std::string rank_list(const std::vector<int>& ranks);
-/// "a, b, c".
-std::string comma_list(const std::vector<std::string>& words);
 
 }  // namespace ronde

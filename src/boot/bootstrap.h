@@ -50,10 +50,6 @@ class Bootstrap {
   virtual std::array<uint64_t, 2> token() const = 0;
   /// `all` is size() equal parts; this rank's part is filled in by the caller, the others on return.
   virtual Result<> all_gather(std::span<std::byte> all) = 0;
-  /// Point to point, in order per pair and tag, also to oneself. recv wants exactly as many bytes as were sent. send does not
-  /// wait for recv.
-  virtual Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) = 0;
-  virtual Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) = 0;
   /// A bootstrap of the ranks with the same color (>= 0), ordered by key, then by rank; nullptr for color < 0. Collective over
   /// all ranks; uses what is known of all ranks, no new unique id. The splits of a rank are matched with those of the others in
   /// the order of these calls; the jobs may run in any order. The job obeys `abort` (may be null) beside the parent's word and has
@@ -66,8 +62,6 @@ class Bootstrap {
   virtual ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) = 0;
   /// The point in time that ends the all-gathers that follow; nullopt: again RONDE_INIT_TIMEOUT for each.
   virtual void set_deadline(std::optional<Deadline> deadline) = 0;
-  /// Replaces the abort word that the calls of this object obey.
-  virtual void set_abort(const AbortWord* abort) = 0;
   /// "in process", "unix socket", "TCP over eth0", or several of them, for the log.
   virtual std::string describe() const = 0;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/clock.h"
+#include "base/lists.h"
 #include "boot/address.h"
 #include "boot/messages.h"
 #include "boot/room.h"
@@ -61,7 +62,7 @@ Result<> Room::gather_rounds(Blobs& blobs, const Exchange& exchange) {
 }
 
 Result<> Room::gather(Blobs& blobs, const Exchange& exchange) {
-  RONDE_TRY(usable(rank_));
+  RONDE_TRY(usable());
   // The messages of those who have given up would let a rank that comes late succeed alone.
   if (std::optional<Error> why = mailbox_->poisoned(exchange.number)) return *std::move(why);
   Result<> result = gather_rounds(blobs, exchange);

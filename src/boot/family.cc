@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/clock.h"
+#include "base/lists.h"
 #include "base/log.h"
 #include "boot/messages.h"
 #include "boot/network.h"

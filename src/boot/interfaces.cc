@@ -5,9 +5,9 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <algorithm>
-#include <bit>
 #include <tuple>
 
+#include "base/lists.h"
 #include "base/log.h"
 
 namespace ronde {
@@ -25,16 +25,6 @@ int class_of(const Interface& interface) {
   return interface.name.starts_with("ib") ? kInfiniband : kOrdinary;
 }
 
-int prefix_bits(const sockaddr* mask) {
-  if (mask == nullptr) return 0;
-  int bits = 0;
-  if (mask->sa_family == AF_INET) bits = std::popcount(reinterpret_cast<const sockaddr_in*>(mask)->sin_addr.s_addr);
-  if (mask->sa_family == AF_INET6) {
-    for (const uint8_t byte : reinterpret_cast<const sockaddr_in6*>(mask)->sin6_addr.s6_addr) bits += std::popcount(byte);
-  }
-  return bits;
-}
-
 bool family_fits(const Interface& interface, std::string_view family) {
   return family == "any" || family == (interface.address.family == 4 ? "AF_INET" : "AF_INET6");
 }
@@ -50,7 +40,6 @@ std::vector<Interface> list_interfaces() {
     interface.name = one->ifa_name;
     interface.address = from_sockaddr(one->ifa_addr);
     if (interface.address.family == 0) continue;
-    interface.prefix = prefix_bits(one->ifa_netmask);
     interface.up = (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_RUNNING) != 0;
     interface.loopback = (one->ifa_flags & IFF_LOOPBACK) != 0;
     all.push_back(std::move(interface));
@@ -82,8 +71,7 @@ int InterfaceFilter::place(std::string_view name) const {
   return -1;
 }
 
-std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::string_view ifname, std::string_view family,
-                                         const Address* toward) {
+std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::string_view ifname, std::string_view family) {
   const InterfaceFilter filter(ifname);
   const bool named = filter.chosen() && !ifname.starts_with('^');
   std::vector<Interface> chosen;
@@ -98,19 +86,18 @@ std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::st
     std::erase_if(chosen, [&](const Interface& one) { return class_of(one) > worst; });
   }
   const auto key = [&](const Interface& one) {
-    const int subnet = toward != nullptr && same_subnet(one.address, *toward, one.prefix) ? 0 : 1;
     const int kind = one.address.family == 4 ? 0 : one.address.link_local() ? 2 : 1;
-    return std::make_tuple(subnet, named ? filter.place(one.name) : class_of(one), kind);
+    return std::make_tuple(named ? filter.place(one.name) : class_of(one), kind);
   };
   std::stable_sort(chosen.begin(), chosen.end(), [&](const Interface& a, const Interface& b) { return key(a) < key(b); });
   if (chosen.size() > kMost) chosen.resize(kMost);
   return chosen;
 }
 
-std::vector<Interface> usable_interfaces(const Config& config, const Address* toward) {
+std::vector<Interface> usable_interfaces(const Config& config) {
   const std::vector<Interface> all = list_interfaces();
   const std::string& ifname = config.text(Setting::socket_ifname);
-  std::vector<Interface> chosen = choose_interfaces(all, ifname, config.text(Setting::socket_family), toward);
+  std::vector<Interface> chosen = choose_interfaces(all, ifname, config.text(Setting::socket_family));
   if (chosen.empty() && !ifname.empty()) {
     std::vector<std::string> names;
     for (const Interface& one : all) {

@@ -15,7 +15,6 @@ namespace ronde {
 struct Interface {
   std::string name;
   Address address;  ///< port 0; scope set where link-local
-  int prefix = 0;   ///< bits of the subnet
   bool up = false;  ///< up and with carrier
   bool loopback = false;
 };
@@ -44,12 +43,10 @@ class InterfaceFilter {
 /// prefixes: what it admits, in the order of the list. Otherwise classes: ib*, then others, then bridges and container networks
 /// (docker*, br-*, veth*, virbr*, cni*, flannel*, cali*, tunl*), then loopback; container networks and loopback only where
 /// nothing better is up, since their addresses mean nothing to other hosts. An excluding list drops names and then goes by
-/// classes. Inside a class: IPv4, then IPv6, link-local last. If `toward` is given, interfaces on its subnet come before all
-/// others.
-std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::string_view ifname, std::string_view family,
-                                         const Address* toward = nullptr);
+/// classes. Inside a class: IPv4, then IPv6, link-local last.
+std::vector<Interface> choose_interfaces(std::span<const Interface> all, std::string_view ifname, std::string_view family);
 
 /// choose_interfaces over this host, with the settings of `config`. Warns once when a list of names matches nothing.
-std::vector<Interface> usable_interfaces(const Config& config, const Address* toward = nullptr);
+std::vector<Interface> usable_interfaces(const Config& config);
 
 }  // namespace ronde

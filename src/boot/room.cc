@@ -7,14 +7,14 @@
 #include <set>
 
 #include "base/clock.h"
+#include "base/lists.h"
 #include "base/log.h"
 #include "boot/root.h"
 
 namespace ronde {
 namespace {
 
-constexpr uint64_t kUserTag = uint64_t{1} << 63;  // send and recv; the collectives use the tags below
-constexpr double kBelieveRefusal = 1;             // seconds: a peer has listened since before it was known
+constexpr double kBelieveRefusal = 1;  // seconds: a peer has listened since before it was known
 constexpr uint64_t kWatchAfter = 200 * kMillisecond;
 
 }  // namespace
@@ -61,13 +61,9 @@ Target Room::target(int peer) const {
   return target;
 }
 
-Result<> Room::usable(int peer) const {
-  if (getpid() != pid_)
-    return fail(Code::invalid_usage, "this communicator belongs to the parent process; make one of its own after fork()");
-  if (peer < 0 || peer >= size()) {
-    return fail(Code::invalid_argument, fmt::format("there is no rank {} among {} ranks", peer, size()));
-  }
-  return {};
+Result<> Room::usable() const {
+  if (getpid() == pid_) return {};
+  return fail(Code::invalid_usage, "this communicator belongs to the parent process; make one of its own after fork()");
 }
 
 Result<> Room::push(int peer, uint64_t tag, std::span<const std::byte> bytes, const Patience& patience) {
@@ -141,22 +137,6 @@ Result<Bytes> Room::pull(int peer, uint64_t tag, const Patience& patience, const
               Scope::communicator);
 }
 
-Result<> Room::send(int peer, uint32_t tag, std::span<const std::byte> bytes) {
-  RONDE_TRY(usable(peer));
-  return push(peer, kUserTag | tag, bytes, patience());
-}
-
-Result<> Room::recv(int peer, uint32_t tag, std::span<std::byte> bytes) {
-  RONDE_TRY(usable(peer));
-  RONDE_TRY(const Bytes message, pull(peer, kUserTag | tag, patience()));
-  if (message.size() != bytes.size()) {
-    return fail(Code::invalid_usage,
-                fmt::format("rank {} expected {} bytes from {}, which sent {}", rank_, bytes.size(), name(peer), message.size()));
-  }
-  std::copy(message.begin(), message.end(), bytes.begin());
-  return {};
-}
-
 std::unique_ptr<Room> Room::child(std::span<const int> members, const Token& token, const AbortWord* abort) const {
   RoomParts parts = parts_;
   parts.places.clear();
@@ -214,7 +194,7 @@ ChildJob Room::shrink(std::span<const int> survivors, const AbortWord* abort) {
 }
 
 Result<std::unique_ptr<Bootstrap>> Room::shrink_job(const std::vector<int>& survivors, uint64_t number, const AbortWord* abort) {
-  RONDE_TRY(usable(rank_));
+  RONDE_TRY(usable());
   const bool good = std::is_sorted(survivors.begin(), survivors.end(), std::less_equal<int>()) &&
                     std::binary_search(survivors.begin(), survivors.end(), rank_) && survivors.front() >= 0 &&
                     survivors.back() < size();

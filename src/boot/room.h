@@ -42,13 +42,10 @@ class Room final : public Bootstrap {
   int size() const override { return static_cast<int>(parts_.places.size()); }
   std::array<uint64_t, 2> token() const override { return token_; }
   Result<> all_gather(std::span<std::byte> all) override;
-  Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) override;
-  Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) override;
   using Bootstrap::split;
   ChildJob split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) override;
   ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override;
   void set_deadline(std::optional<Deadline> deadline) override { deadline_ = deadline; }
-  void set_abort(const AbortWord* abort) override { parts_.abort = abort; }
   std::string describe() const override;
 
   /// First call after the root's hand-out, which filled in the neighbours' places: learns all others'. `trouble` is asked while
@@ -82,7 +79,7 @@ class Room final : public Bootstrap {
   void answer_roll(const Exchange& exchange);
   Error call_roll(const Blobs& blobs, const Exchange& exchange, Error late);
   void spread(const Error& error, uint64_t number);
-  Result<> usable(int peer) const;
+  Result<> usable() const;
   Result<std::unique_ptr<Bootstrap>> split_job(int color, int key, uint64_t number, const Patience& patience);
   Result<std::unique_ptr<Bootstrap>> shrink_job(const std::vector<int>& survivors, uint64_t number, const AbortWord* abort);
   std::unique_ptr<Room> child(std::span<const int> members, const Token& token, const AbortWord* abort) const;

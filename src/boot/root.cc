@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/fd.h"
+#include "base/lists.h"
 #include "base/log.h"
 #include "boot/family.h"
 #include "boot/node.h"
@@ -27,11 +28,6 @@ void Root::serve(std::shared_ptr<Family> family, std::shared_ptr<Network> networ
   held_.family = std::move(family);
   held_.network = std::move(network);
   held_.listeners = std::move(listeners);
-}
-
-bool Root::over() {
-  const std::lock_guard lock(mutex_);
-  return phase_ == Phase::made || phase_ == Phase::failed;
 }
 
 void Root::handle(const FrameHeader& header, std::span<const std::byte> payload, const std::shared_ptr<Link>& link,

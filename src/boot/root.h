@@ -39,7 +39,6 @@ class Root : public std::enable_shared_from_this<Root> {
   void retire();
 
   const Secret& secret() const { return secret_; }
-  bool over();
 
  private:
   enum class Phase : uint8_t { gathering, listening, introducing, made, failed };

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/hash.h"
+#include "base/lists.h"
 #include "base/log.h"
 #include "base/thread.h"
 #include "comm/communicator.h"

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include "base/clock.h"
+#include "base/lists.h"
 #include "base/log.h"
 #include "exec/work.h"
 
@@ -278,21 +279,6 @@ void look_why(Seat& seat, bool blocking) {
     return;
   }
   follow_cycle(seat);
-}
-
-std::string rank_list(std::vector<int> ranks) {
-  std::sort(ranks.begin(), ranks.end());
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size();) {
-    size_t end = i;
-    while (end + 1 < ranks.size() && ranks[end + 1] == ranks[end] + 1) ++end;
-    if (i != 0) text += ", ";
-    text += std::to_string(ranks[i]);
-    if (end > i + 1) text += fmt::format("-{}", ranks[end]);
-    if (end == i + 1) text += fmt::format(", {}", ranks[end]);
-    i = end + 1;
-  }
-  return text;
 }
 
 }  // namespace ronde

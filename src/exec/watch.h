@@ -23,7 +23,4 @@ void unblock(Seat& seat);
 /// Fails the Seat if another rank has left a fatal error for it. True if it did.
 bool take_mail(Seat& seat);
 
-/// "rank 3", "ranks 1, 3", "ranks 0-5, 9" for texts.
-std::string rank_list(std::vector<int> ranks);
-
 }  // namespace ronde

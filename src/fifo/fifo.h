@@ -13,7 +13,7 @@
 
 namespace ronde {
 
-enum class SlotKind : uint32_t { empty = 0, bytes = 1, loan = 2 };
+enum class SlotKind : uint32_t { bytes = 1, loan = 2 };
 
 /// What one slot says. Written by the writer before tail passes it, except `reading`.
 struct alignas(64) Slot {
@@ -35,10 +35,8 @@ struct FifoHeader {
   alignas(64) std::atomic<uint64_t> tail;     ///< slots published; writer
   std::atomic<uint32_t> revoked;              ///< 1: nothing lent may be read any more; writer
   alignas(64) std::atomic<uint64_t> head;     ///< slots given back; reader
-  alignas(64) uint32_t slots;                 ///< set once, before the queue can be found
-  uint32_t slot_capacity;                     ///< bytes
 };
-static_assert(sizeof(FifoHeader) == 192);
+static_assert(sizeof(FifoHeader) == 128);
 
 /// Bytes of a queue with its slots and their data.
 constexpr size_t fifo_bytes(uint32_t slots, uint32_t slot_capacity) {
@@ -58,19 +56,10 @@ struct FifoView {
   Slot& slot_of(uint64_t number) const { return slot[number % slots]; }
 };
 
-/// View of the queue at `at` (made by format_fifo, maybe by another process).
-inline FifoView view_fifo(std::byte* at) {
-  auto* header = reinterpret_cast<FifoHeader*>(at);
-  auto* slots = reinterpret_cast<Slot*>(at + sizeof(FifoHeader));
-  return FifoView{header, slots, reinterpret_cast<std::byte*>(slots + header->slots), header->slots, header->slot_capacity};
-}
-
-/// Makes an empty queue in zeroed memory of fifo_bytes(slots, slot_capacity) bytes, 64-byte aligned.
-inline FifoView format_fifo(std::byte* at, uint32_t slots, uint32_t slot_capacity) {
-  auto* header = reinterpret_cast<FifoHeader*>(at);
-  header->slots = slots;
-  header->slot_capacity = slot_capacity;
-  return view_fifo(at);
+/// View of the queue at `at`: fifo_bytes(slots, slot_capacity) bytes, 64-byte aligned; zeros are an empty queue.
+inline FifoView view_fifo(std::byte* at, uint32_t slots, uint32_t slot_capacity) {
+  auto* slot = reinterpret_cast<Slot*>(at + sizeof(FifoHeader));
+  return FifoView{reinterpret_cast<FifoHeader*>(at), slot, reinterpret_cast<std::byte*>(slot + slots), slots, slot_capacity};
 }
 
 /// Reader's side of a loan: at most this much is read between two looks at `revoked`, which bounds how long an owner waits.

@@ -303,14 +303,11 @@ class Dying final : public Bootstrap {
     if (left_-- == 0) kill(getpid(), SIGKILL);
     return inner_.all_gather(all);
   }
-  Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) override { return inner_.send(peer, tag, bytes); }
-  Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) override { return inner_.recv(peer, tag, bytes); }
   ChildJob split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) override {
     return inner_.split(color, key, abort, std::move(stopped));
   }
   ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override { return inner_.shrink(survivors, abort); }
   void set_deadline(std::optional<Deadline> deadline) override { inner_.set_deadline(deadline); }
-  void set_abort(const AbortWord* abort) override { inner_.set_abort(abort); }
   std::string describe() const override { return inner_.describe(); }
 
  private:

@@ -71,12 +71,9 @@ class PipeBootstrap final : public Bootstrap {
     }
     return {};
   }
-  Result<> send(int, uint32_t, std::span<const std::byte>) override { return unsupported(); }
-  Result<> recv(int, uint32_t, std::span<std::byte>) override { return unsupported(); }
   ChildJob split(int, int, const AbortWord*, std::function<bool()>) override { return unsupported; }
   ChildJob shrink(std::span<const int>, const AbortWord*) override { return unsupported; }
   void set_deadline(std::optional<Deadline>) override {}
-  void set_abort(const AbortWord*) override {}
   std::string describe() const override { return "pipes of a test"; }
 
  private:

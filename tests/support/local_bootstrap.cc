@@ -61,22 +61,6 @@ Result<> LocalBootstrap::all_gather(std::span<std::byte> all) {
   return {};
 }
 
-Result<> LocalBootstrap::send(int peer, uint32_t tag, std::span<const std::byte> bytes) {
-  const std::lock_guard lock(meeting_->mutex);
-  meeting_->mail[{rank_, peer, tag}].emplace_back(bytes.begin(), bytes.end());
-  meeting_->changed.notify_all();
-  return {};
-}
-
-Result<> LocalBootstrap::recv(int peer, uint32_t tag, std::span<std::byte> bytes) {
-  std::unique_lock lock(meeting_->mutex);
-  auto& box = meeting_->mail[{peer, rank_, tag}];
-  RONDE_TRY(await(*meeting_, lock, deadline_, abort_, [&] { return !box.empty(); }));
-  std::memcpy(bytes.data(), box.front().data(), bytes.size());
-  box.pop_front();
-  return {};
-}
-
 ChildJob LocalBootstrap::split(int, int, const AbortWord*, std::function<bool()>) {
   return [] { return fail(Code::internal_error, "the test bootstrap does not split"); };
 }

@@ -19,12 +19,9 @@ class LocalBootstrap final : public Bootstrap {
   int size() const override;
   std::array<uint64_t, 2> token() const override;
   Result<> all_gather(std::span<std::byte> all) override;
-  Result<> send(int peer, uint32_t tag, std::span<const std::byte> bytes) override;
-  Result<> recv(int peer, uint32_t tag, std::span<std::byte> bytes) override;
   ChildJob split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) override;
   ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override;
   void set_deadline(std::optional<Deadline> deadline) override { deadline_ = deadline.value_or(Deadline::in(60)); }
-  void set_abort(const AbortWord* abort) override { abort_ = abort; }
   std::string describe() const override { return "threads of a test"; }
 
  private:

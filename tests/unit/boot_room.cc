@@ -1,6 +1,6 @@
-// What a made bootstrap does: messages, split, shrink, and how its failures reach everybody.
+// What a made bootstrap does: all-gather, split, shrink, and how its failures reach everybody.
+#include <array>
 #include <atomic>
-#include <cstring>
 #include <numeric>
 
 #include "support/catch.h"
@@ -15,11 +15,6 @@ using Texts = std::vector<std::string>;
 
 Path any_path() { return GENERATE(Path::in_process, Path::unix_socket, Path::tcp, Path::mixed); }
 
-template <class T>
-std::span<std::byte> bytes_of(T& value) {
-  return std::as_writable_bytes(std::span(&value, 1));
-}
-
 /// An all-gather with parts of another size than the others'.
 Result<> gather_wrongly(Bootstrap& boot) {
   std::vector<std::byte> all(static_cast<size_t>(boot.size()) * 24);
@@ -28,28 +23,21 @@ Result<> gather_wrongly(Bootstrap& boot) {
 
 }  // namespace
 
-TEST_CASE("messages arrive whole, in order by pair and tag, between any two ranks", "[boot]") {
+TEST_CASE("all-gathers follow each other with parts of any size", "[boot]") {
   const Path path = any_path();
   const int n = 5;
   std::atomic<int> good{0};
   CHECK(run_ranks(n, path, [&](Bootstrap& boot) {
-          const int me = boot.rank();
           bool right = true;
-          for (int peer = 0; peer < n; ++peer) {  // to oneself as well
-            for (uint32_t tag = 0; tag < 3; ++tag) {
-              for (int i = 0; i < 4; ++i) {
-                const std::array<int, 4> message{me, peer, static_cast<int>(tag), i};
-                right &= boot.send(peer, tag, std::as_bytes(std::span(message))).ok();
-              }
-            }
-          }
-          for (int peer = n - 1; peer >= 0; --peer) {
-            for (uint32_t tag = 3; tag-- > 0;) {
-              for (int i = 0; i < 4; ++i) {
-                std::array<int, 4> message{};
-                right &= boot.recv(peer, tag, std::as_writable_bytes(std::span(message))).ok();
-                right &= message == std::array<int, 4>{peer, me, static_cast<int>(tag), i};
-              }
+          for (const size_t part : {1, 0, 1000, 3 << 20, 7}) {  // in elements
+            std::vector<uint32_t> all(part * n);
+            const auto first = [&](int rank) { return all.begin() + static_cast<ptrdiff_t>(part * static_cast<size_t>(rank)); };
+            std::iota(first(boot.rank()), first(boot.rank() + 1), static_cast<uint32_t>(boot.rank()));
+            right = right && boot.all_gather(std::as_writable_bytes(std::span(all))).ok();
+            for (int rank = 0; rank < n; ++rank) {
+              std::vector<uint32_t> want(part);
+              std::iota(want.begin(), want.end(), static_cast<uint32_t>(rank));
+              right = right && std::equal(want.begin(), want.end(), first(rank));
             }
           }
           good += right;
@@ -57,35 +45,11 @@ TEST_CASE("messages arrive whole, in order by pair and tag, between any two rank
   CHECK(good == n);
 }
 
-TEST_CASE("large and empty messages pass, both ways at once", "[boot]") {
-  const Path path = any_path();
-  std::atomic<int> good{0};
-  CHECK(run_ranks(4, path, [&](Bootstrap& boot) {
-          std::vector<uint32_t> out(3 << 20), in(3 << 20);
-          std::iota(out.begin(), out.end(), static_cast<uint32_t>(boot.rank()));
-          const int to = (boot.rank() + 1) % 4, from = (boot.rank() + 3) % 4;
-          bool right = boot.send(to, 1, {}).ok() && boot.send(to, 1, std::as_bytes(std::span(out))).ok();
-          right = right && boot.recv(from, 1, {}).ok() && boot.recv(from, 1, std::as_writable_bytes(std::span(in))).ok();
-          std::iota(out.begin(), out.end(), static_cast<uint32_t>(from));
-          good += right && in == out;
-        }) == Texts{});
-  CHECK(good == 4);
-}
-
-TEST_CASE("a message of another size is an error that names both", "[boot]") {
+TEST_CASE("parts that cannot be equal are refused", "[boot]") {
   Findings findings;
   CHECK(run_ranks(2, Path::in_process, [&](Bootstrap& boot) {
-          uint64_t value = 0;
-          if (boot.rank() == 0) {
-            findings.expect(boot.send(1, 0, bytes_of(value)).ok(), "send");
-          } else {
-            const Result<> got = boot.recv(0, 0, bytes_of(value).first(4));
-            findings.expect_error(got, Code::invalid_usage, "expected 4 bytes from rank 0");
-            findings.expect_error(got, Code::invalid_usage, "sent 8");
-          }
-          findings.expect_error(boot.send(2, 0, bytes_of(value)), Code::invalid_argument, "no rank 2 among 2 ranks");
-          findings.expect_error(boot.recv(-1, 0, bytes_of(value)), Code::invalid_argument, "no rank -1 among 2 ranks");
-          (void)boot.barrier();
+          std::array<std::byte, 3> three{};
+          findings.expect_error(boot.all_gather(three), Code::invalid_argument, "3 bytes over 2 ranks");
         }) == Texts{});
   CHECK(findings.wrong() == Texts{});
 }
@@ -243,22 +207,23 @@ TEST_CASE("a rank that leaves early is named to those that wait for it, and they
 TEST_CASE("waits end by abort, and by the deadline with the name of the missing rank", "[boot]") {
   const Path path = any_path();
   Findings findings;
+  std::atomic<bool> over{false};
   CHECK(run_ranks(2, path, [&](Bootstrap& boot) {
-          uint64_t value = 0;
-          if (boot.rank() == 0) {
+          AbortWord abort;
+          auto child = boot.split(0, 0, &abort)();
+          findings.expect(child.ok(), "split");
+          if (boot.rank() == 0 && child.ok()) {
             boot.set_deadline(Deadline::in(0.2));
-            findings.expect_error(boot.recv(1, 0, bytes_of(value)), Code::remote_error, "for rank 1");
-            AbortWord abort;
-            boot.set_abort(&abort);
-            boot.set_deadline(Deadline::never());
+            findings.expect_error(boot.barrier(), Code::remote_error, "rank 1 did not come to AllGather within 0.2 s");
             std::thread other([&] { abort.raise(); });
             const uint64_t begin = now_ns();
-            findings.expect_error(boot.recv(1, 0, bytes_of(value)), Code::remote_error, "aborted while rank 0 waited for rank 1");
+            findings.expect_error((*child)->barrier(), Code::remote_error, "aborted while rank 0 waited for rank 1");
             findings.expect(now_ns() - begin < kSecond / 2, "the abort took long");
             other.join();
-            boot.set_abort(nullptr);
           }
-          findings.expect(boot.barrier().ok(), "neither has done harm to the room");
+          if (boot.rank() == 0) over = true;
+          while (!over) std::this_thread::yield();
+          findings.expect_error(boot.barrier(), Code::remote_error, "rank 1 did not come to AllGather");
         }) == Texts{});
   CHECK(findings.wrong() == Texts{});
 }
