@@ -1,4 +1,4 @@
-// The Fabric between real processes: data, deaths, forks, descriptors.
+// The Fabric between real processes: data, loans, descriptors.
 #include <dirent.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -8,8 +8,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <atomic>
-#include <condition_variable>
 #include <csignal>
 #include <cstring>
 #include <mutex>
@@ -20,49 +18,13 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "proc/fabric_roles.h"
 #include "support/catch.h"
-#include "support/children.h"
-#include "support/fabric_world.h"
 
 using namespace ronde;
 using namespace ronde::test;
 
 namespace {
-
-// Deaths as on_death tells them, and the Bell of the thread that waits for them.
-struct Deaths {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<int, std::string> how;
-  std::vector<int> order;
-
-  void tell(int rank, const std::string& text) {
-    const std::lock_guard lock(mutex);
-    how[rank] = text;
-    order.push_back(rank);
-    changed.notify_all();
-  }
-  std::string await(int rank) {
-    std::unique_lock lock(mutex);
-    changed.wait_for(lock, std::chrono::seconds(30), [&] { return how.count(rank) != 0; });
-    return how.count(rank) != 0 ? how[rank] : "(no death)";
-  }
-  size_t count() {
-    const std::lock_guard lock(mutex);
-    return order.size();
-  }
-};
-
-Result<std::unique_ptr<Fabric>> make(Bootstrap& bootstrap, Deaths* deaths,
-                                     const std::map<std::string, std::string>& settings = {}) {
-  static AbortWord abort;
-  FabricRequest request;
-  request.bootstrap = &bootstrap;
-  request.config = config_of(settings);
-  request.abort = &abort;
-  if (deaths != nullptr) request.on_death = [deaths](int rank, const std::string& how) { deaths->tell(rank, how); };
-  return Fabric::make(std::move(request));
-}
 
 int open_descriptors() {
   int count = 0;
@@ -70,22 +32,6 @@ int open_descriptors() {
   while (readdir(dir) != nullptr) ++count;
   closedir(dir);
   return count - 3;
-}
-
-// Sleeps on `lease` until `done`; false after 30 s.
-template <class Done>
-bool await(BellLease& lease, Done done) {
-  const Deadline deadline = Deadline::in(30);
-  while (!done()) {
-    if (deadline.passed()) return false;
-    const uint32_t prepared = prepare(lease.bell());
-    if (done()) {
-      cancel(lease.bell());
-      return true;
-    }
-    sleep(lease.bell(), prepared, kSecond);
-  }
-  return true;
 }
 
 uint8_t pattern(int from, int to, uint64_t k) { return static_cast<uint8_t>(from * 31 + to * 7 + static_cast<int>(k)); }
@@ -139,11 +85,6 @@ std::string exchange(Fabric& fabric, BellLease& lease, uint64_t count) {
   return wrong;
 }
 
-int report(Child& child, const std::string& text) {
-  child.say(text);
-  return text == "ok" ? 0 : 1;
-}
-
 // ---- roles
 
 int role_exchange(Child& child) {
@@ -180,53 +121,6 @@ int role_lender(Child& child) {
   return 0;
 }
 const RegisterRole r2("lender", role_lender);
-
-// Watches deaths: answers "die N" with what was told of N, "exchange" by the data, "count" by the number of deaths.
-int role_watch(Child& child) {
-  static Deaths deaths;
-  auto made = make(*child.bootstraps[0], &deaths);
-  if (!made) return report(child, made.error().what);
-  static Fabric* fabric = made->release();  // some ways out of here do not destroy it: that must be harmless
-  auto lease = lease_bell();
-  fabric->control(child.rank).bell.store(lease->index());
-  child.say("ready");
-  for (;;) {
-    const std::string line = child.hear();
-    int rank = 0;
-    if (sscanf(line.c_str(), "death %d", &rank) == 1) {
-      // Asleep on its Bell, as in a call: the monitor must wake it.
-      const bool woken = await(*lease, [&] { return !fabric->alive(rank); });
-      child.say((woken ? "" : "not woken: ") + deaths.await(rank));
-    } else if (sscanf(line.c_str(), "gone %d", &rank) == 1) {
-      child.say(await(*lease, [&] { return !fabric->alive(rank); }) ? "gone" : "still there");
-    } else if (line == "count") {
-      child.say(std::to_string(deaths.count()));
-    } else if (line == "fork") {
-      const pid_t pid = fork();
-      if (pid == 0) {
-        // A child does what it likes with what it has inherited, and stays.
-        AbortWord abort;
-        auto again = make(*child.bootstraps[0], nullptr);
-        const bool refused = !again && again.code() == Code::invalid_usage;
-        fabric->close();
-        fabric->revoke_loans();
-        delete fabric;
-        child.say(refused ? fmt::format("forked {}", getpid()) : "not refused");
-        prctl(PR_SET_PDEATHSIG, 0);
-        for (;;) pause();
-      }
-    } else if (line == "close") {
-      fabric->close();
-      child.say("closed");
-    } else if (line == "leave") {
-      delete fabric;
-      return 0;
-    } else {
-      return line == "exit" ? 7 : 8;  // without destroying anything
-    }
-  }
-}
-const RegisterRole r3("watch", role_watch);
 
 // Makes and destroys, again and again; as many threads as bootstraps.
 int role_cycles(Child& child) {
@@ -291,37 +185,6 @@ int role_many(Child& child) {
   return report(child, wrong.empty() ? "ok" : wrong);
 }
 const RegisterRole r5("many", role_many);
-
-// A bootstrap whose process dies at its n-th exchange.
-class Dying final : public Bootstrap {
- public:
-  Dying(Bootstrap& inner, int at) : inner_(inner), left_(at) {}
-  int rank() const override { return inner_.rank(); }
-  int size() const override { return inner_.size(); }
-  std::array<uint64_t, 2> token() const override { return inner_.token(); }
-  Result<> all_gather(std::span<std::byte> all) override {
-    if (left_-- == 0) kill(getpid(), SIGKILL);
-    return inner_.all_gather(all);
-  }
-  ChildJob split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) override {
-    return inner_.split(color, key, abort, std::move(stopped));
-  }
-  ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override { return inner_.shrink(survivors, abort); }
-  void set_deadline(std::optional<Deadline> deadline) override { inner_.set_deadline(deadline); }
-  std::string describe() const override { return inner_.describe(); }
-
- private:
-  Bootstrap& inner_;
-  int left_;
-};
-
-int role_dies_in_init(Child& child) {
-  Dying dying(*child.bootstraps[0], std::stoi(child.argument));
-  auto fabric = make(child.rank == 1 ? static_cast<Bootstrap&>(dying) : *child.bootstraps[0], nullptr);
-  child.say(fabric ? "made" : "error");
-  return 0;
-}
-const RegisterRole r6("dies-in-init", role_dies_in_init);
 
 // Forbids this process to use process_vm_readv, as a container's filter may.
 bool forbid_vm_readv() {
@@ -423,88 +286,6 @@ TEST_CASE("a process lends to another, and what it lends ends with it", "[fabric
   if (readable) REQUIRE_FALSE((*fabric)->fetch(1, by_address, copy.data(), 4));
 }
 
-TEST_CASE("a killed process is named to all survivors at once; a stopped one is not dead", "[fabric]") {
-  Children children({.role = "watch", .ranks = 4});
-  for (int rank = 0; rank < 4; ++rank) REQUIRE(children.hear(rank) == "ready");
-  children.signal(1, SIGSTOP);
-  for (const int rank : {0, 3}) children.say(rank, "death 2");
-  const uint64_t start = now_ns();
-  children.signal(2, SIGKILL);
-  for (const int rank : {0, 3}) {
-    REQUIRE(contains(children.hear(rank), fmt::format("rank 2 (pid {}) ended", children.pid(2))));
-  }
-  REQUIRE(now_ns() - start < kSecond);
-  for (const int rank : {0, 3}) {
-    children.say(rank, "count");
-    REQUIRE(children.hear(rank) == "1");
-  }
-  children.signal(1, SIGCONT);
-  children.say(1, "death 2");
-  REQUIRE(contains(children.hear(1), "rank 2"));
-}
-
-TEST_CASE("who leaves in order is no death, who ends without is", "[fabric]") {
-  Children children({.role = "watch", .ranks = 5, .self = true});
-  Deaths deaths;
-  auto fabric = make(children.own_bootstrap(), &deaths);
-  REQUIRE(fabric);
-  for (int rank = 1; rank < 5; ++rank) REQUIRE(children.hear(rank) == "ready");
-  children.say(1, "leave");
-  REQUIRE(children.wait(1) == "exited 0");
-  children.say(2, "close");
-  REQUIRE(children.hear(2) == "closed");
-  children.signal(2, SIGKILL);
-  children.say(4, "gone 1");
-  REQUIRE(children.hear(4) == "gone");
-  children.say(4, "gone 2");
-  REQUIRE(children.hear(4) == "gone");
-  // The static objects of a program that never destroys are destroyed under the running monitor.
-  children.say(3, "exit");
-  REQUIRE(children.wait(3) == "exited 7");
-  children.say(4, "death 3");
-  REQUIRE(contains(children.hear(4), "rank 3 (pid "));
-  children.say(4, "count");
-  REQUIRE(children.hear(4) == "1");
-  REQUIRE(contains(deaths.await(3), "rank 3"));
-  REQUIRE(deaths.order == std::vector<int>{3});
-}
-
-TEST_CASE("a parent says with which code its child has exited", "[fabric]") {
-  Children children({.role = "watch", .ranks = 2, .self = true});
-  Deaths deaths;
-  auto fabric = make(children.own_bootstrap(), &deaths);
-  REQUIRE(fabric);
-  REQUIRE(children.hear(1) == "ready");
-  children.say(1, "exit");
-  INFO(deaths.await(1));
-  REQUIRE(contains(deaths.await(1), "exited with code 7"));
-  REQUIRE(contains(deaths.await(1), "rank 1 (pid"));
-  REQUIRE_FALSE((*fabric)->alive(1));
-}
-
-TEST_CASE("a forked child hides no death and harms nobody", "[fabric]") {
-  Children children({.role = "watch", .ranks = 3});
-  for (int rank = 0; rank < 3; ++rank) REQUIRE(children.hear(rank) == "ready");
-  children.say(1, "fork");
-  const std::string line = children.hear(1);
-  INFO(line);
-  int grandchild = 0;
-  REQUIRE(sscanf(line.c_str(), "forked %d", &grandchild) == 1);
-  // The child has closed, revoked and destroyed its copy: nobody has noticed.
-  for (const int rank : {0, 2}) {
-    children.say(rank, "count");
-    REQUIRE(children.hear(rank) == "0");
-    children.say(rank, "death 1");
-  }
-  const uint64_t start = now_ns();
-  children.signal(1, SIGKILL);
-  for (const int rank : {0, 2}) REQUIRE(contains(children.hear(rank), "rank 1 (pid "));
-  const uint64_t took = now_ns() - start;
-  REQUIRE(kill(grandchild, 0) == 0);
-  kill(grandchild, SIGKILL);
-  REQUIRE(took < kSecond);
-}
-
 TEST_CASE("descriptors and threads return to what they were after many communicators", "[fabric]") {
   Children children({.role = "cycles", .ranks = 2, .argument = "200"});
   require_all_ok(children, 2);
@@ -518,17 +299,6 @@ TEST_CASE("communicators between the same processes come and go side by side", "
 TEST_CASE("a link that one side has given up is replaced", "[fabric]") {
   Children children({.role = "overlap", .ranks = 2});
   require_all_ok(children, 2);
-}
-
-TEST_CASE("a process that dies while the communicator is made fails it for all, soon", "[fabric]") {
-  for (int at = 0; at < 5; ++at) {
-    CAPTURE(at);
-    Children children({.role = "dies-in-init", .ranks = 3, .argument = std::to_string(at)});
-    for (const int rank : {0, 2}) {
-      REQUIRE(children.hear(rank) == "error");
-      REQUIRE(children.wait(rank) == "exited 0");
-    }
-  }
 }
 
 TEST_CASE("process_vm_readv is used only where the reader has proven that it works", "[fabric][loan]") {
