@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -13,10 +12,12 @@
 
 #include "proc/command.h"
 #include "support/catch.h"
+#include "support/children.h"
 
 namespace {
 
 using ronde::test::contains;
+using ronde::test::ends_within;
 using ronde::test::finish;
 using ronde::test::Folder;
 using ronde::test::Outcome;
@@ -45,18 +46,8 @@ std::vector<pid_t> written_pids(const Folder& folder, size_t count) {
   }
 }
 
-bool gone(pid_t pid) { return kill(pid, 0) != 0 && errno == ESRCH; }
-
-/// Has ended and was not reaped.
-bool is_zombie(pid_t pid) { return contains(text_of("/proc/" + std::to_string(pid) + "/stat"), ") Z "); }
-
-bool all_gone_within(const std::vector<pid_t>& pids, double seconds) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (!std::all_of(pids.begin(), pids.end(), gone)) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    usleep(1000);
-  }
-  return true;
+bool all_end_within(const std::vector<pid_t>& pids, double seconds) {
+  return std::all_of(pids.begin(), pids.end(), [&](pid_t pid) { return ends_within(pid, seconds); });
 }
 
 }  // namespace
@@ -121,9 +112,9 @@ TEST_CASE("ronde-run: a process that was killed gives the status, also where oth
     const pid_t failing = std::stoi(text_of(folder.path / "0.pid")), killed = std::stoi(text_of(folder.path / "1.pid"));
     kill(pid, SIGSTOP);
     kill(failing, SIGTERM);
-    while (!is_zombie(failing)) usleep(1000);
+    CHECK(ends_within(failing, 30));
     kill(killed, SIGKILL);
-    while (!is_zombie(killed)) usleep(1000);
+    CHECK(ends_within(killed, 30));
     kill(pid, SIGCONT);
     const Outcome job = finish(folder, pid);
     CHECK(job.status == 128 + SIGKILL);
@@ -198,7 +189,7 @@ TEST_CASE("ronde-run: signals are passed on, and everybody ends", "[ronde-run]")
   const Outcome job = finish(folder, pid);
   CHECK(job.status == 128 + signal);
   CHECK(sorted_lines(job.out) == std::vector<std::string>{"[0] heard", "[1] heard"});
-  CHECK(all_gone_within(pids, 10));
+  CHECK(all_end_within(pids, 10));
 }
 
 TEST_CASE("ronde-run: processes die with their launcher", "[ronde-run]") {
@@ -207,7 +198,7 @@ TEST_CASE("ronde-run: processes die with their launcher", "[ronde-run]") {
   const auto pids = written_pids(folder, 3);
   kill(pid, SIGKILL);
   CHECK(finish(folder, pid).status == 1000 + SIGKILL);
-  CHECK(all_gone_within(pids, 10));
+  CHECK(all_end_within(pids, 10));
 }
 
 TEST_CASE("ronde-run: what processes leave behind ends with the job", "[ronde-run]") {
@@ -216,7 +207,7 @@ TEST_CASE("ronde-run: what processes leave behind ends with the job", "[ronde-ru
   const Outcome job = run("-n 1 sh -c 'sleep 100 & echo $! > near.pid; setsid sleep 100 & echo $! > far.pid'", folder);
   CHECK(job.status == 0);
   CHECK(job.seconds < 20);
-  CHECK(all_gone_within(written_pids(folder, 2), 10));
+  CHECK(all_end_within(written_pids(folder, 2), 10));
 }
 
 TEST_CASE("ronde-run: many processes", "[ronde-run]") {

@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cerrno>
@@ -208,14 +209,18 @@ std::string Children::hear(int rank) { return read_line(members_[static_cast<siz
 
 void Children::signal(int rank, int number) { kill(pid(rank), number); }
 
+bool ends_within(pid_t pid, double seconds) {
+  const UniqueFd process(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  if (!process) return errno == ESRCH;
+  pollfd waiting{process.get(), POLLIN, 0};
+  return poll(&waiting, 1, static_cast<int>(seconds * 1000)) == 1;
+}
+
 std::string Children::wait(int rank) {
   Member& member = members_[static_cast<size_t>(rank)];
-  const Deadline deadline = Deadline::in(60);
   int status = 0;
-  while (waitpid(member.pid, &status, WNOHANG) == 0) {
-    if (deadline.passed()) return "still running";
-    usleep(1000);
-  }
+  if (!ends_within(member.pid, 60)) return "still running";
+  waitpid(member.pid, &status, 0);
   member.pid = 0;
   return WIFEXITED(status) ? fmt::format("exited {}", WEXITSTATUS(status)) : fmt::format("signal {}", WTERMSIG(status));
 }

@@ -71,4 +71,7 @@ class Children {
   std::vector<std::thread> hubs_;
 };
 
+/// Waits until the process has ended, reaped or not; false after `seconds`. It need not be a child.
+bool ends_within(pid_t pid, double seconds);
+
 }  // namespace ronde::test
