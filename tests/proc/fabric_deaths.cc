@@ -39,7 +39,6 @@ int role_watch(Child& child) {
       const pid_t pid = fork();
       if (pid == 0) {
         // A child does what it likes with what it has inherited, and stays.
-        AbortWord abort;
         auto again = make(*child.bootstraps[0], nullptr);
         const bool refused = !again && again.code() == Code::invalid_usage;
         fabric->close();
