@@ -129,7 +129,8 @@ Result<> Communicator::finalize() {
   if (life() == Life::revoked) return fail(Code::invalid_usage, "a revoked communicator cannot be finalised; destroy or abort it");
   if (has_seat() && seat_->failed()) return seat_->error();
   if (blocking_) RONDE_TRY(flush());
-  life_.store(Life::finalized, std::memory_order_release);
+  Life before = Life::ready;  // a Revoke that came meanwhile stays
+  if (!life_.compare_exchange_strong(before, Life::finalized, std::memory_order_acq_rel)) return usable();
   if (has_seat() && seat_->works() == 0) publish_state(RankState::finalized);
   return {};
 }
