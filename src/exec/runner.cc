@@ -13,6 +13,7 @@ namespace ronde {
 namespace {
 
 constexpr uint64_t kLook = 100 * kMillisecond;  // how long a thread sleeps before it looks at why
+constexpr uint32_t kBusyPasses = 64;            // between two looks at what does not move while something else does
 
 /// Tells the core that this is a spin loop, where there is a way to.
 void relax() {
@@ -261,7 +262,6 @@ void Runner::wait(bool blocking, const std::function<bool()>& ready) {
 }
 
 void Runner::run_until(const std::function<bool()>& done, bool blocking) {
-  constexpr uint32_t kBusyPasses = 64;  // between two looks at what does not move while something else does
   idle_looks_ = 0;
   while (true) {
     const bool moved = pass();
@@ -278,11 +278,12 @@ void Runner::run_until(const std::function<bool()>& done, bool blocking) {
 }
 
 void Runner::run_pool(const std::function<bool(Runner&)>& adopt) {
-  constexpr uint32_t kBusyPasses = 64;
   const auto news = [&] { return adopt(*this); };
   while (true) {
     adopt(*this);
-    if (pass()) {
+    const bool moved = pass();
+    release_failed();
+    if (moved) {
       idle_looks_ = 0;
       if (seats_.size() > 1 && ++busy_passes_ % kBusyPasses == 0) look(false);
       continue;
