@@ -216,6 +216,7 @@ bool Runner::pass() {
     if (!pass_seat(*seat)) continue;
     moved = true;
     seat->still_since = 0;
+    seat->hopeless = -1;
     unblock(*seat);
   }
   return moved;
@@ -256,9 +257,8 @@ void Runner::wait(bool blocking, const std::function<bool()>& ready) {
     return;
   }
   for (const auto& seat : seats_) answer_probe(*seat);
-  look(blocking);
+  look(blocking);  // before the sleep: so that between two looks there is a pass
   sleep(bell(), prepared, kLook);
-  look(blocking);
 }
 
 void Runner::run_until(const std::function<bool()>& done, bool blocking) {

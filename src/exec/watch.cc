@@ -104,39 +104,41 @@ std::string_view has_left(Seat& seat, int peer) {
   return "";
 }
 
-/// Compares this rank's call with what the awaited peers have called at the same number. True if the Seat has failed.
-bool compare_calls(Seat& seat, const Work& work, const std::vector<int>& peers) {
+/// A peer that will not do its part of a call, and what to say of it.
+struct Hopeless {
+  int peer;
+  Error error;
+};
+
+/// Why this call can never end: a peer that it waits for has left, or is inside a Split, where it waits for this rank (whose caller, if `blocking`, is
+/// here). Nothing where it may end. What the peer sent before may have come after the last pass: only a second look proves it.
+std::optional<Hopeless> cannot_end(Seat& seat, const Work& work, const std::vector<int>& peers, bool blocking) {
+  const uint64_t splits = seat.control().splits.load(std::memory_order_relaxed);  // this rank's own thread writes it
   for (const int peer : peers) {
-    if (const std::string_view how = has_left(seat, peer); !how.empty()) {
-      const std::string text = fmt::format("{} on rank {} waits for rank {}, which has {} its communicator", call_name(work.call), seat.rank(), peer, how);
-      if (how == "finalised") {
-        seat.fail_all(fail(Code::invalid_usage, text, Scope::communicator));
-      } else {
-        seat.fail(fail(Code::remote_error, text, Scope::communicator));
-      }
-      return true;
+    const ControlBlock& theirs = seat.fabric().control(peer);
+    const std::string text = fmt::format("{} on rank {} waits for rank {}, which ", call_name(work.call), seat.rank(), peer);
+    const std::string_view how = has_left(seat, peer);
+    if (!how.empty()) {
+      const Code code = how == "finalised" ? Code::invalid_usage : Code::remote_error;
+      return Hopeless{peer, fail(code, fmt::format("{}has {} its communicator", text, how), Scope::communicator)};
     }
-    if (work.call.message()) continue;
+    if (!blocking || theirs.in_split.load(std::memory_order_seq_cst) == 0 || theirs.splits.load(std::memory_order_seq_cst) <= splits) continue;
+    return Hopeless{peer, fail(Code::invalid_usage, fmt::format("{}is in CommSplit and waits there for rank {}; all ranks must issue the same calls in the same "
+                                                                "order", text, seat.rank()), Scope::communicator)};
+  }
+  return std::nullopt;
+}
+
+/// Compares this rank's collective with what the awaited peers have called at the same number. True if the Seat has failed.
+bool compare_calls(Seat& seat, const Work& work, const std::vector<int>& peers) {
+  if (work.call.message()) return false;
+  for (const int peer : peers) {
     const auto theirs = record_of(seat, peer, work.call.sequence);
     if (!theirs.has_value() || theirs->fingerprint == work.fingerprint) continue;
     seat.fail_all(fail(Code::invalid_usage,
                        fmt::format("collective number {} does not fit: rank {} called {} and rank {} called {}; all ranks must issue the same "
                                    "calls in the same order", work.call.sequence, seat.rank(), describe_call(work.call), peer,
                                    describe_call(theirs->what, theirs->count)), Scope::communicator));
-    return true;
-  }
-  return false;
-}
-
-/// A rank that the caller's thread waits for is inside a Split, which waits for this rank's. True if the Seat has failed.
-bool compare_splits(Seat& seat, const Work& work, const std::vector<int>& peers) {
-  const uint64_t mine = seat.control().splits.load(std::memory_order_relaxed);  // this rank's own thread writes it
-  for (const int peer : peers) {
-    const ControlBlock& theirs = seat.fabric().control(peer);
-    if (theirs.in_split.load(std::memory_order_seq_cst) == 0 || theirs.splits.load(std::memory_order_seq_cst) <= mine) continue;  // pair with InSplit
-    seat.fail_all(fail(Code::invalid_usage,
-                       fmt::format("{} on rank {} waits for rank {}, which is in CommSplit and waits there for rank {}; all ranks must issue the same "
-                                   "calls in the same order", call_name(work.call), seat.rank(), peer, seat.rank()), Scope::communicator));
     return true;
   }
   return false;
@@ -260,12 +262,23 @@ void unblock(Seat& seat) {
 void look_why(Seat& seat, bool blocking) {
   if (seat.failed() || seat.active.empty() || take_mail(seat)) return;
   bool waits = false;
+  std::optional<Hopeless> hopeless;
   for (Work* work : seat.active) {
     if (!seat.has_turn(*work)) continue;
     waits = true;
     const std::vector<int> peers = awaited(*work);
-    if (compare_calls(seat, *work, peers) || (blocking && compare_splits(seat, *work, peers)) || check_age(seat, *work, peers)) return;
+    if (compare_calls(seat, *work, peers) || check_age(seat, *work, peers)) return;
+    if (!hopeless.has_value()) hopeless = cannot_end(seat, *work, peers, blocking);
   }
+  if (hopeless.has_value() && hopeless->peer == seat.hopeless) {
+    if (hopeless->error.code == Code::invalid_usage) {
+      seat.fail_all(hopeless->error);
+    } else {
+      seat.fail(hopeless->error);
+    }
+    return;
+  }
+  seat.hopeless = hopeless.has_value() ? hopeless->peer : -1;
   if (!blocking) return;
   // Works that are not here yet (behind others on a stream, or not taken up by their thread) may free whoever waits.
   if (!waits || seat.works() != static_cast<int>(seat.active.size())) {
