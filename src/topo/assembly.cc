@@ -29,6 +29,14 @@ std::vector<std::string> Notes::sentences() const {
   return all;
 }
 
+int FirstLines::address(int32_t host, const PciAddress& address, bool gpu, int line, Notes& notes) {
+  const auto [place, is_new] = addresses_.emplace(std::pair(host, address), std::pair(line, gpu));
+  if (is_new) return 0;
+  if (gpu || place->second.second) return place->second.first;
+  notes.add("bus id stands more than once in a host, taken as different functions", to_string(address));
+  return 0;
+}
+
 NodeId Assembly::add(NodeKind kind, NodeId parent, std::optional<Pci> pci, size_t table_size) {
   const bool detailed = kind == NodeKind::numa || kind == NodeKind::gpu || kind == NodeKind::cpu_rank || kind == NodeKind::port;
   Node node{kind, kNone, parent, kNone, detailed ? static_cast<int32_t>(table_size) - 1 : kNone};

@@ -34,11 +34,32 @@ struct Target {
   };
   Kind kind = Kind::any;
   std::optional<PciAddress> address;
-  int rank = -1;  ///< where there is no address
+  int rank = -1;        ///< where there is no address
+  NodeId node = kNone;  ///< the GPU itself, where the source knows it
 };
 
 /// The most links of one GPU to one other, and to its CPU.
 inline constexpr int kMaxPeerLinks = 1024;
+
+/// Where a text named things first, to notice those that it names twice. Each function returns the line of the first, or 0 for a
+/// new one.
+class FirstLines {
+ public:
+  int numa(int32_t host, int id, int line) { return first(numas_, {host, id}, line); }
+  int rank(int rank, int line) { return first(ranks_, rank, line); }
+  /// Addresses that several functions share are no error, unless one of them is a GPU.
+  int address(int32_t host, const PciAddress& address, bool gpu, int line, Notes& notes);
+
+ private:
+  template <class Map>
+  static int first(Map& map, typename Map::key_type key, int line) {
+    const auto [place, is_new] = map.emplace(key, line);
+    return is_new ? 0 : place->second;
+  }
+  std::map<std::pair<int32_t, int>, int> numas_;
+  std::map<int, int> ranks_;
+  std::map<std::pair<int32_t, PciAddress>, std::pair<int, bool>> addresses_;
+};
 
 /// Add in preorder: a parent, then all of its descendants, then what follows. All functions that add return the new node's id.
 class Assembly {
@@ -85,7 +106,9 @@ class Assembly {
   Link switch_link(NodeId id, const std::vector<NodeId>& children, const std::vector<Link>& links);
   void peer_links();
   NodeId other_end(const Peer& peer);
-  NodeId nv_switch(NodeId gpu, const std::optional<PciAddress>& address);
+  /// The host whose NVLink switches a peer stands for; kNone: those of all.
+  int32_t switch_host(const Peer& peer) const;
+  void add_switches();
   Link peer_link(LinkKind kind, NodeId low, NodeId high, const Counts& counts);
   Rate per_link(NodeId node, LinkKind kind) const;
   void index_gpus();

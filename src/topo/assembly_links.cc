@@ -114,27 +114,32 @@ void Assembly::index_gpus() {
 
 int Assembly::parts(NodeId gpu) const { return is_part(gpu) ? parts_.at(m_.node(gpu).parent) : 1; }
 
-NodeId Assembly::nv_switch(NodeId gpu, const std::optional<PciAddress>& address) {
+int32_t Assembly::switch_host(const Peer& peer) const {
   // Switches that the host sees by address are its own; "the switch" of a file of several hosts joins them all.
-  const bool own = m_.hosts.size() == 1 || (address && address->domain <= 0xffff);
-  const int32_t host = own ? m_.node(gpu).host : kNone;
-  const auto [place, is_new] = nv_switches_.emplace(host, kNone);
-  if (is_new) {
-    place->second = add(NodeKind::nv_switch, kNone, std::nullopt, 0);
+  const bool own = m_.hosts.size() == 1 || (peer.target.address && peer.target.address->domain <= 0xffff);
+  return own ? m_.node(peer.gpu).host : kNone;
+}
+
+void Assembly::add_switches() {
+  // In the order of hosts, whatever the order of the links.
+  for (const Peer& peer : peers_) {
+    if (peer.target.kind == Target::Kind::nv_switch) nv_switches_.emplace(switch_host(peer), kNone);
+  }
+  for (auto& [host, id] : nv_switches_) {
+    id = add(NodeKind::nv_switch, kNone, std::nullopt, 0);
     m_.nodes.back().host = host;
   }
-  return place->second;
 }
 
 NodeId Assembly::other_end(const Peer& peer) {
   const Target& target = peer.target;
   if (target.kind == Target::Kind::cpu) return m_.numa_of(peer.gpu);
-  if (target.kind == Target::Kind::nv_switch) return nv_switch(peer.gpu, target.address);
-  NodeId other = kNone;
-  if (target.address) {
+  if (target.kind == Target::Kind::nv_switch) return nv_switches_.at(switch_host(peer));
+  NodeId other = target.node;
+  if (other == kNone && target.address) {
     const auto found = by_address_.find({m_.node(peer.gpu).host, *target.address});
     if (found != by_address_.end()) other = found->second;
-  } else {
+  } else if (other == kNone) {
     const auto found = by_rank_.find(target.rank);
     if (found != by_rank_.end()) other = found->second;
   }
@@ -171,12 +176,13 @@ Link Assembly::peer_link(LinkKind kind, NodeId low, NodeId high, const Counts& c
   if (rate.source == Source::assumed)
     notes_.add(fmt::format("model of GPU unknown, its {} links taken as slow ones", to_string(kind)), describe(m_, gpu));
   link.source = rate.source;
-  link.rate = std::max<int64_t>(1, rate.rate * link.count / parts(gpu));
+  link.rate = std::max<int64_t>(1, rate.rate * link.count / std::max(parts(gpu), both_gpus ? parts(high) : 1));
   return link;
 }
 
 void Assembly::peer_links() {
   index_gpus();
+  add_switches();
   std::map<std::tuple<NodeId, NodeId, LinkKind>, Counts> pairs;
   for (const Peer& peer : peers_) {
     const NodeId other = other_end(peer);
@@ -232,14 +238,17 @@ void Assembly::pci_peer_links() {
 }
 
 void Assembly::socket_links() {
-  const auto numas = m_.of_kind(NodeKind::numa);
-  for (size_t i = 0; i < numas.size(); ++i) {
-    for (size_t j = i + 1; j < numas.size(); ++j) {
-      if (m_.node(numas[i]).host != m_.node(numas[j]).host) continue;
-      const Rate rate = socket_rate(m_.numa(numas[i]), m_.numa(numas[j]));
-      if (rate.source == Source::assumed)
-        notes_.add("CPU model unknown, links between its NUMA nodes taken as slow ones", describe(m_, numas[i]));
-      m_.links.push_back({numas[i], numas[j], LinkKind::socket, rate.source, 1, rate.rate});
+  std::vector<std::vector<NodeId>> of_host(m_.hosts.size());
+  for (const NodeId id : m_.of_kind(NodeKind::numa)) of_host[static_cast<size_t>(m_.node(id).host)].push_back(id);
+  for (const std::vector<NodeId>& numas : of_host) {
+    for (size_t i = 0; i < numas.size(); ++i) {
+      for (size_t j = i + 1; j < numas.size(); ++j) {
+        const Rate rate = socket_rate(m_.numa(numas[i]), m_.numa(numas[j]));
+        if (rate.source == Source::assumed) {
+          notes_.add("CPU model unknown, links between its NUMA nodes taken as slow ones", describe(m_, numas[i]));
+        }
+        m_.links.push_back({numas[i], numas[j], LinkKind::socket, rate.source, 1, rate.rate});
+      }
     }
   }
 }

@@ -213,6 +213,14 @@ struct Machine {
   NodeId device_of_rank(int rank) const;
 };
 
+/// What a source of Machines gives.
+struct Reading {
+  Machine machine;
+  /// What the source leaves open, contradicts itself in or states although it cannot be, and what was taken instead: for the log,
+  /// once.
+  std::vector<std::string> notes;
+};
+
 /// A short name for messages: "gpu 3", "port mlx5_0", "switch 0000:0f:02.0", with the host where there are several.
 std::string describe(const Machine& machine, NodeId id);
 

@@ -4,24 +4,16 @@
 
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "topo/machine.h"
 
 namespace ronde::topo {
 
-struct XmlMachine {
-  Machine machine;
-  /// What the text leaves open, contradicts itself in or states although it cannot be, and what was taken instead: for the log,
-  /// once.
-  std::vector<std::string> notes;
-};
-
 /// Reads the text of a topology file; `file` is its name for messages. What is missing is unknown and gets a conservative value;
 /// what is broken (no XML, another root, a number that is none, a second GPU at an address) is an invalid_argument that names
 /// file:line, element and attribute. Any input gives one or the other.
-Result<XmlMachine> from_xml(std::string_view text, const std::string& file);
+Result<Reading> from_xml(std::string_view text, const std::string& file);
 
 /// Writes version 1, or 2 where the machine has AMD GPUs. from_xml gives the same Machine back. CPU ranks stand in <cpurank>
 /// elements, which other readers do not know.

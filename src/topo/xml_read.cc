@@ -43,7 +43,7 @@ class Reader {
  public:
   explicit Reader(const XmlDocument& document) : doc_(document) {}
 
-  Result<XmlMachine> run() {
+  Result<Reading> run() {
     const xml_node root = doc_.root();
     RONDE_TRY(check_root(root));
     RONDE_TRY(doc_.no_text());
@@ -54,7 +54,7 @@ class Reader {
       else
         RONDE_TRY(cpu(element));
     }
-    XmlMachine result;
+    Reading result;
     result.machine = assembly_.finish();
     if (result.machine.nodes.empty())
       assembly_.notes().add("no <cpu>: the machine is empty", fmt::format("line {}", doc_.line(root)));
@@ -70,7 +70,6 @@ class Reader {
   Result<> children(xml_node element, NodeId parent);
   Result<> pci(xml_node element, NodeId parent);
   Result<Pci> pci_facts(xml_node element);
-  Result<> note_address(xml_node element, int32_t host, const PciAddress& address, bool has_gpu);
   Result<> gpu(xml_node element, NodeId parent, std::optional<Pci> pci);
   Result<> peer(xml_node element, NodeId gpu, LinkKind kind);
   Result<Target> target(xml_node element);
@@ -109,13 +108,7 @@ class Reader {
   const XmlDocument& doc_;
   Assembly assembly_;
   std::map<int32_t, int> numas_;  ///< per host
-  std::map<std::pair<int32_t, int>, int> numa_lines_;
-  struct Place {
-    int line;
-    bool has_gpu;
-  };
-  std::map<std::pair<int32_t, PciAddress>, Place> addresses_;
-  std::map<int, int> rank_lines_;
+  FirstLines first_lines_;
   std::set<std::tuple<int32_t, std::string, int, uint64_t>> virtual_ports_;
 };
 
@@ -151,8 +144,8 @@ Result<> Reader::cpu(xml_node element) {
     return doc_.error(element, fmt::format("more than {} NUMA nodes in one host", kMaxNumasPerHost));
   if (numa.id < 0) {
     assembly_.notes().add("NUMA node of a <cpu> not stated", at(element));
-  } else if (const auto [first, is_new] = numa_lines_.emplace(std::pair(host, numa.id), doc_.line(element)); !is_new) {
-    return doc_.error(element, "numaid", fmt::format("this NUMA node of the host stands in line {} already", first->second));
+  } else if (const int first = first_lines_.numa(host, numa.id, doc_.line(element)); first != 0) {
+    return doc_.error(element, "numaid", fmt::format("this NUMA node of the host stands in line {} already", first));
   }
   return children(element, assembly_.numa(host, std::move(numa)));
 }
@@ -220,22 +213,13 @@ Result<Pci> Reader::pci_facts(xml_node element) {
   return pci;
 }
 
-Result<> Reader::note_address(xml_node element, int32_t host, const PciAddress& address, bool has_gpu) {
-  const auto [first, is_new] = addresses_.emplace(std::pair(host, address), Place{doc_.line(element), has_gpu});
-  if (is_new) return Done{};
-  if (has_gpu || first->second.has_gpu) {
-    return doc_.error(element, "busid", fmt::format("a GPU's address stands twice, first in line {}", first->second.line));
-  }
-  assembly_.notes().add("bus id stands more than once in a host, taken as different functions", to_string(address));
-  return Done{};
-}
-
 Result<> Reader::pci(xml_node element, NodeId parent) {
   RONDE_TRY(const Pci facts, pci_facts(element));
   const int gpus = count_children(element, {"gpu", "apu"});
   const int nics = count_children(element, {"nic", "net"});
   const bool bridge = facts.device_class >> 8 == 0x0604 || count_children(element, {"pci"}) > 0;
-  RONDE_TRY(note_address(element, host_of(parent), facts.address, gpus > 0));
+  const int first = first_lines_.address(host_of(parent), facts.address, gpus > 0, doc_.line(element), assembly_.notes());
+  if (first != 0) return doc_.error(element, "busid", fmt::format("a GPU's address stands twice, first in line {}", first));
   if (gpus > 0 && nics > 0) return doc_.error(element, "one PCI function cannot be a GPU and a NIC");
   NodeId self = kNone;
   if (nics > 0)
@@ -283,8 +267,8 @@ Result<> Reader::pci_link(xml_node element, NodeId pci_switch) {
 Result<int> Reader::rank(xml_node element) {
   RONDE_TRY(const int rank, number(element, "rank"));
   if (rank < 0) return rank;
-  const auto [first, is_new] = rank_lines_.emplace(rank, doc_.line(element));
-  if (!is_new) return doc_.error(element, "rank", fmt::format("a device of this rank stands in line {} already", first->second));
+  const int first = first_lines_.rank(rank, doc_.line(element));
+  if (first != 0) return doc_.error(element, "rank", fmt::format("a device of this rank stands in line {} already", first));
   return rank;
 }
 
@@ -397,7 +381,7 @@ Result<> Reader::net(xml_node element, NodeId parent, NodeId& nic) {
 
 }  // namespace
 
-Result<XmlMachine> from_xml(std::string_view text, const std::string& file) {
+Result<Reading> from_xml(std::string_view text, const std::string& file) {
   RONDE_TRY(const std::unique_ptr<XmlDocument> document, XmlDocument::parse(text, file));
   return Reader(*document).run();
 }

@@ -15,7 +15,7 @@ std::string links_text(const topo::Machine& machine) {
   return text;
 }
 
-topo::XmlMachine read_machine(std::string_view xml) {
+topo::Reading read_machine(std::string_view xml) {
   auto read = topo::from_xml(xml, "m.xml");
   INFO((read.ok() ? std::string() : read.error().what));
   REQUIRE(read.ok());

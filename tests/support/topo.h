@@ -13,7 +13,7 @@ std::string links_text(const topo::Machine& machine);
 
 /// Reads `xml` as the file "m.xml"; requires that it succeeds, that check() finds nothing, and that to_xml() gives the same
 /// Machine back.
-topo::XmlMachine read_machine(std::string_view xml);
+topo::Reading read_machine(std::string_view xml);
 
 /// The text of the error that reading `xml` as the file "m.xml" gives; requires that there is one.
 std::string read_error(std::string_view xml);

@@ -45,7 +45,7 @@ TEST_CASE("a two-socket machine with switches, NVLink switches and adapters", "[
       "<cpu host_hash=\"0xab\" numaid=\"1\" affinity=\"\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" "
       "modelid=\"143\">\n" +
       gpu(1, "0000:21:00.0", 90, nvlinks) + "</cpu>\n");
-  const XmlMachine read = read_machine(xml);
+  const Reading read = read_machine(xml);
   CHECK(read.notes == Lines{});
   CHECK(links_text(read.machine) ==
         "switch 0000:10:00.0 - NUMA node 0: PCI x16 48 derived\n"
@@ -79,8 +79,8 @@ TEST_CASE("links of a GPU to each NVLink switch of its host count together", "[u
     return std::string("<nvlink target=\"") + a + "\" count=\"5\" tclass=\"0x068000\"/>\n<nvlink target=\"" + b +
            "\" count=\"4\" tclass=\"0x068000\"/>\n";
   };
-  const XmlMachine read = read_machine(of_system(amd_cpu(gpu(0, "01:00.0", 80, targets("0000:c0:00.0", "0000:c1:00.0")) +
-                                                         gpu(1, "02:00.0", 80, targets("0000:c1:00.0", "0000:c2:00.0")))));
+  const Reading read = read_machine(of_system(amd_cpu(gpu(0, "01:00.0", 80, targets("0000:c0:00.0", "0000:c1:00.0")) +
+                                                      gpu(1, "02:00.0", 80, targets("0000:c1:00.0", "0000:c2:00.0")))));
   CHECK(read.notes == Lines{});
   CHECK(links_text(read.machine) ==
         "gpu 0 - NUMA node 0: PCI x16 24 derived\n"
@@ -94,7 +94,7 @@ TEST_CASE("GPUs joined directly: each side's count, a side that does not count, 
   const auto to = [](const char* target, int count) {
     return std::string("<nvlink target=\"") + target + "\" count=\"" + std::to_string(count) + "\" tclass=\"0x030200\"/>\n";
   };
-  const XmlMachine read = read_machine(
+  const Reading read = read_machine(
       of_system(amd_cpu(gpu(0, "0000:01:00.0", 70, to("0000:02:00.0", 2) + to("0000:03:00.0", 2)) +
                         gpu(1, "0000:02:00.0", 70, to("0000:01:00.0", 2) + to("0000:02:00.0", 6) + to("0000:09:00.0", 1)) +
                         gpu(2, "0000:03:00.0", 60))));
@@ -111,7 +111,7 @@ TEST_CASE("GPUs joined directly: each side's count, a side that does not count, 
 }
 
 TEST_CASE("NVLink to the CPU", "[unit][topo]") {
-  const XmlMachine read = read_machine(
+  const Reading read = read_machine(
       of_system("<cpu numaid=\"8\" arch=\"ppc64\">" +
                 gpu(0, "0004:04:00.0", 70, "<nvlink target=\"ffff:ff:ff.0\" count=\"3\" tclass=\"0x068001\"/>") + "</cpu>"));
   CHECK(links_text(read.machine) ==
@@ -120,7 +120,7 @@ TEST_CASE("NVLink to the CPU", "[unit][topo]") {
 }
 
 TEST_CASE("targets may be ranks, and <gpu> and <net> may stand directly under <cpu>", "[unit][topo]") {
-  const XmlMachine read =
+  const Reading read =
       read_machine(of_system(amd_cpu("<!-- no bus -->\n<gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"><nvlink target=\"1\" "
                                      "count=\"18\"/><!-- in between --></gpu>\n"
                                      "<gpu dev=\"1\" sm=\"90\" rank=\"1\" gdr=\"1\"><nvlink target=\"0\" count=\"18\"/></gpu>\n"
@@ -142,7 +142,7 @@ TEST_CASE("RCCL's version 2: xGMI, gcn as number or name, C2C with its attribute
            "\" sm=\"304\" gcn=\"" + gcn + "\" arch=\"38911\" rank=\"" + std::to_string(dev) + "\" gdr=\"1\">" + inside +
            "</gpu></pci>";
   };
-  const XmlMachine read = read_machine(
+  const Reading read = read_machine(
       "<!-- before the root\n over two lines -->\n<system version=\"2\">" +
       amd_cpu(amd_gpu(0, "0000:01:00.0", "gfx942",
                       "<c2c count=\"8\" bw=\"50000\"/><xgmi target=\"0000:02:00.0\" count=\"4\" tclass=\"0x120000\"/>") +
@@ -162,7 +162,7 @@ TEST_CASE("RCCL's version 2: xGMI, gcn as number or name, C2C with its attribute
 TEST_CASE("one GPU as two: parts share its address, its lanes and its links", "[unit][topo]") {
   const std::string links =
       "<nvlink target=\"fffffff:ff:ff.0\" count=\"36\" tclass=\"0x068000\"/><c2c bw=\"50000\" count=\"7\"/></gpu>";
-  const XmlMachine read =
+  const Reading read =
       read_machine(of_system("<cpu numaid=\"0\" arch=\"arm64\"><pci busid=\"0002:81:00.0\" class=\"0x030200\" link_speed=\"64.0 "
                              "GT/s PCIe\" link_width=\"2\">"
                              "<gpu dev=\"0\" sm=\"107\" mlopart=\"0\" rank=\"0\" gdr=\"1\">" +
@@ -204,7 +204,7 @@ TEST_CASE("several hosts in one file: equal addresses, device and NUMA numbers; 
 }
 
 TEST_CASE("what is not stated: version, NUMA node, affinity, bus, model, speed", "[unit][topo]") {
-  const XmlMachine read = read_machine(
+  const Reading read = read_machine(
       "<system>\n<cpu arch=\"arm64\">\n<pci busid=\"0000:01:00.0\" link_speed=\"32.0 GT/s PCIe\" link_width=\"4\">\n"
       "<nic><net name=\"roce0\" gdr=\"0\" net=\"1\" gin=\"1\"/></nic></pci>\n"
       "<pci busid=\"0000:02:00.0\">\n<apu dev=\"3\"/></pci>\n<pci busid=\"0000:03:00.0\"/>\n</cpu>\n</system>");
@@ -224,7 +224,7 @@ TEST_CASE("what is not stated: version, NUMA node, affinity, bus, model, speed",
 }
 
 TEST_CASE("NUMA node -1 is one not stated", "[unit][topo]") {
-  const XmlMachine read = read_machine(of_system("<cpu numaid=\"-1\" vendor=\"GenuineIntel\" modelid=\"85\"/>"));
+  const Reading read = read_machine(of_system("<cpu numaid=\"-1\" vendor=\"GenuineIntel\" modelid=\"85\"/>"));
   CHECK(read.notes == Lines{"NUMA node of a <cpu> not stated: line 2"});
   CHECK(read.machine.numas.at(0).id == -1);
 }
@@ -236,7 +236,7 @@ TEST_CASE("a virtual machine's switch that states 2.5 GT/s x1 is as fast as its 
                             "<pci busid=\"0000:02:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" link_width=\"") +
                 width + "\"><gpu dev=\"0\" sm=\"90\"/></pci></pci>"));
   };
-  const XmlMachine virtual_one = read_machine(below("0"));
+  const Reading virtual_one = read_machine(below("0"));
   CHECK(links_text(virtual_one.machine) ==
         "switch 0000:01:00.0 - NUMA node 0: PCI x16 48 assumed\n"
         "gpu 0 - switch 0000:01:00.0: PCI x16 48 assumed\n");
@@ -262,7 +262,7 @@ TEST_CASE("PCI links: speeds as kernels write them, widths that cannot be, switc
   CHECK(contains(link("Unknown speed", "8"), " x8 6 assumed"));
   CHECK(contains(link("", "0"), " x16 12 assumed"));
   CHECK(contains(link("0 GT/s", "255"), " x16 12 assumed"));
-  const XmlMachine silent =
+  const Reading silent =
       read_machine(of_system(amd_cpu("<pci busid=\"ffff:ff:01.0\" class=\"0x060400\"><pci busid=\"0000:02:00.0\" "
                                      "class=\"0x030200\" link_speed=\"16 GT/s\" link_width=\"16\"/></pci>"
                                      "<pci busid=\"ffff:ff:02.0\" class=\"0x060400\"/>")));
@@ -274,7 +274,7 @@ TEST_CASE("PCI links: speeds as kernels write them, widths that cannot be, switc
 
 TEST_CASE("a second address for two switches is two switches; links between switches are kept", "[unit][topo]") {
   const std::string twice = "<pci busid=\"0000:05:00.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\"/>";
-  const XmlMachine read = read_machine(of_system(amd_cpu(
+  const Reading read = read_machine(of_system(amd_cpu(
       twice + twice +
       "<pci busid=\"0000:06:00.0\" class=\"0x060400\" link_speed=\"16 GT/s\" link_width=\"16\"><pcilink target=\"0000:07:00.0\"/>"
       "<pcilink target=\"0000:05:00.0\"/></pci>"
@@ -291,7 +291,7 @@ TEST_CASE("a second address for two switches is two switches; links between swit
 
 TEST_CASE("ports: two of one adapter, one under both CPUs, bonds and bridges, kbit/s", "[unit][topo]") {
   const std::string eth = "<nic><net name=\"eth0\" dev=\"0\" speed=\"10000\" port=\"0\" guid=\"0x0\"/></nic>";
-  const XmlMachine read = read_machine(
+  const Reading read = read_machine(
       of_system(amd_cpu("<pci busid=\"0000:01:00.0\" class=\"0x020000\" link_speed=\"8 GT/s\" link_width=\"8\"><nic><net "
                         "name=\"mlx5_bond_0\" dev=\"1\" speed=\"100000\"/>"
                         "<net name=\"cxi1\" dev=\"2\" speed=\"200000000\"/></nic></pci>" +
@@ -318,7 +318,7 @@ TEST_CASE("ports: two of one adapter, one under both CPUs, bonds and bridges, kb
 }
 
 TEST_CASE("CPU ranks are written and read", "[unit][topo]") {
-  const XmlMachine read =
+  const Reading read =
       read_machine(of_system(amd_cpu("<cpurank rank=\"0\" affinity=\"f\" cores=\"2\" l2=\"1048576\" l3=\"33554432\" "
                                      "bw=\"20000\"/><cpurank rank=\"1\" affinity=\"f0\"/>")));
   CHECK(links_text(read.machine) ==
@@ -329,7 +329,7 @@ TEST_CASE("CPU ranks are written and read", "[unit][topo]") {
 }
 
 TEST_CASE("text is kept through writing, whatever is in it", "[unit][topo]") {
-  const XmlMachine read =
+  const Reading read =
       read_machine(of_system("<cpu numaid=\"0\" vendor=\"  Shanghai  \"><net name=\"a&quot;&lt;b&gt;&amp;&#9;c\xc3\xa9\" "
                              "speed=\"8\" latency=\"0.1\"/></cpu>"));
   CHECK(read.machine.numas[0].vendor == "  Shanghai  ");
@@ -340,7 +340,7 @@ TEST_CASE("text is kept through writing, whatever is in it", "[unit][topo]") {
 }
 
 TEST_CASE("unknown elements and attributes are noted once and ignored", "[unit][topo]") {
-  const XmlMachine read = read_machine(of_system(
+  const Reading read = read_machine(of_system(
       "<future/>\n" +
       amd_cpu("<pci busid=\"0000:01:00.0\" keep=\"1\" color=\"red\"/>\n<pci busid=\"0000:02:00.0\" color=\"blue\"/>\n")));
   REQUIRE(read.notes.size() == 4);
@@ -349,7 +349,7 @@ TEST_CASE("unknown elements and attributes are noted once and ignored", "[unit][
 }
 
 TEST_CASE("an empty machine is one", "[unit][topo]") {
-  const XmlMachine read = read_machine("<?xml version=\"1.0\"?><!DOCTYPE system><system version=\"1\"/>");
+  const Reading read = read_machine("<?xml version=\"1.0\"?><!DOCTYPE system><system version=\"1\"/>");
   CHECK(read.machine == Machine{});
   CHECK(read.notes == Lines{"no <cpu>: the machine is empty: line 1"});
 }

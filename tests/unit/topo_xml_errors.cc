@@ -47,7 +47,7 @@ std::string with(const std::string& old_part, const std::string& new_part) {
 }  // namespace
 
 TEST_CASE("what the errors are tried on is sound", "[unit][topo]") {
-  const XmlMachine read = read_machine(kWhole);
+  const Reading read = read_machine(kWhole);
   CHECK(read.machine.gpus.size() == 4);
   CHECK(read.machine.hosts.size() == 2);
 }
