@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "support/catch.h"
+#include "topo/text.h"
 
 namespace ronde::test {
 
@@ -15,20 +16,30 @@ std::string links_text(const topo::Machine& machine) {
   return text;
 }
 
-topo::Reading read_machine(std::string_view xml) {
-  auto read = topo::from_xml(xml, "m.xml");
-  INFO((read.ok() ? std::string() : read.error().what));
-  REQUIRE(read.ok());
-  CHECK(check(read->machine) == std::vector<std::string>{});
-  const std::string written = to_xml(read->machine);
+namespace {
+
+using Reader = Result<topo::Reading> (*)(std::string_view, const std::string&);
+
+topo::Reading read_twice(std::string_view text, Reader read, std::string (*write)(const topo::Machine&)) {
+  auto reading = read(text, "m");
+  INFO((reading.ok() ? std::string() : reading.error().what));
+  REQUIRE(reading.ok());
+  CHECK(check(reading->machine) == std::vector<std::string>{});
+  const std::string written = write(reading->machine);
   INFO(written);
-  const auto again = topo::from_xml(written, "written.xml");
+  const auto again = read(written, "written");
   INFO((again.ok() ? std::string() : again.error().what));
   REQUIRE(again.ok());
-  CHECK(links_text(again->machine) == links_text(read->machine));
-  CHECK(again->machine == read->machine);
-  return std::move(*read);
+  CHECK(links_text(again->machine) == links_text(reading->machine));
+  CHECK(again->machine == reading->machine);
+  return std::move(*reading);
 }
+
+}  // namespace
+
+topo::Reading read_machine(std::string_view xml) { return read_twice(xml, topo::from_xml, topo::to_xml); }
+
+topo::Reading read_text(std::string_view text) { return read_twice(text, topo::from_text, topo::to_text); }
 
 std::string read_error(std::string_view xml) {
   const auto read = topo::from_xml(xml, "m.xml");
