@@ -1,6 +1,6 @@
 #include "graph/load.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,0 +1,130 @@
+#include "graph/hops.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace ronde::graph {
+namespace {
+
+using topo::ArcId;
+using topo::LinkKind;
+using topo::Machine;
+using topo::NodeId;
+
+bool is_near(LinkKind kind) { return kind == LinkKind::nvlink || kind == LinkKind::xgmi; }
+
+/// The rates of arcs that are near, or of those that are not; inside packages both count.
+std::vector<int64_t> rates(const Machine& machine, bool near) {
+  std::vector<int64_t> by_arc;
+  for (const topo::Link& link : machine.links) {
+    const bool counts = link.kind == LinkKind::internal || is_near(link.kind) == near;
+    by_arc.insert(by_arc.end(), 2, counts ? link.rate : 0);
+  }
+  return by_arc;
+}
+
+/// Sends from one node as much as possible to another, one shortest path with something left after the other.
+class Flow {
+ public:
+  Flow(const topo::Wiring& wiring, std::span<const int64_t> capacity) : wiring_(wiring), capacity_(capacity) {}
+
+  /// To whichever of `targets`. Stops at `enough`.
+  int64_t run(NodeId from, std::span<const NodeId> targets, int64_t enough) {
+    left_.assign(capacity_.begin(), capacity_.end());
+    is_target_.assign(wiring_.machine().nodes.size(), false);
+    for (const NodeId target : targets) is_target_[static_cast<size_t>(target)] = target != from;
+    int64_t sent = 0;
+    while (sent < enough) {
+      const NodeId to = reach(from);
+      if (to == topo::kNone) break;
+      int64_t amount = enough - sent;
+      for (NodeId at = to; at != from; at = before(at)) amount = std::min(amount, left_[arc_to(at)]);
+      for (NodeId at = to; at != from; at = before(at)) {
+        left_[arc_to(at)] -= amount;
+        left_[static_cast<size_t>(topo::reverse(came_by_[static_cast<size_t>(at)]))] += amount;
+      }
+      sent += amount;
+    }
+    return sent;
+  }
+
+ private:
+  size_t arc_to(NodeId node) const { return static_cast<size_t>(came_by_[static_cast<size_t>(node)]); }
+  NodeId before(NodeId node) const {
+    const ArcId arc = came_by_[static_cast<size_t>(node)];
+    const topo::Link& link = wiring_.machine().link(topo::link_of(arc));
+    return arc % 2 == 0 ? link.a : link.b;
+  }
+
+  /// The nearest target that something can still flow to, or kNone.
+  NodeId reach(NodeId from) {
+    came_by_.assign(wiring_.machine().nodes.size(), topo::kNone);
+    queue_.assign(1, from);
+    for (size_t i = 0; i < queue_.size(); ++i) {
+      for (const topo::Wiring::Hop& hop : wiring_.from(queue_[i])) {
+        if (hop.to == from || came_by_[static_cast<size_t>(hop.to)] != topo::kNone || left_[static_cast<size_t>(hop.arc)] <= 0)
+          continue;
+        came_by_[static_cast<size_t>(hop.to)] = hop.arc;
+        if (is_target_[static_cast<size_t>(hop.to)]) return hop.to;
+        queue_.push_back(hop.to);
+      }
+    }
+    return topo::kNone;
+  }
+
+  const topo::Wiring& wiring_;
+  const std::span<const int64_t> capacity_;
+  std::vector<int64_t> left_;
+  std::vector<bool> is_target_;
+  std::vector<ArcId> came_by_;
+  std::vector<NodeId> queue_;
+};
+
+}  // namespace
+
+Ways ways_between(const Machine& machine, std::span<const NodeId> devices, Reach reach) {
+  const topo::Wiring wiring(machine);
+  Ways ways;
+  ways.devices = static_cast<int>(devices.size());
+  ways.nodes.assign(devices.begin(), devices.end());
+  ways.between.resize(devices.size() * devices.size());
+  ways.capacity.assign(topo::arc_count(machine), 0);
+  for (const bool near : {true, false}) {
+    if (!near && reach == Reach::near) break;
+    const std::vector<int64_t> left = rates(machine, near);
+    topo::Routing routing;
+    routing.left = left;
+    for (size_t from = 0; from < devices.size(); ++from) {
+      const auto paths = topo::paths_from(wiring, devices[from], routing);
+      for (size_t to = 0; to < devices.size(); ++to) {
+        const topo::Path& path = paths[static_cast<size_t>(devices[to])];
+        std::vector<Way>& known = ways.between[from * devices.size() + to];
+        if (from == to || !path.found() || (!known.empty() && known[0].arcs == path.arcs)) continue;
+        known.push_back({path.arcs, path.distance});
+        for (const ArcId arc : path.arcs) ways.capacity[static_cast<size_t>(arc)] = machine.link(topo::link_of(arc)).rate;
+      }
+    }
+  }
+  return ways;
+}
+
+int64_t least_flow(const Machine& machine, std::span<const NodeId> devices, std::span<const int64_t> capacity) {
+  const topo::Wiring wiring(machine);
+  Flow flow(wiring, capacity);
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (size_t i = 1; i < devices.size() && least > 0; ++i) {
+    least = std::min(least, flow.run(devices[0], devices.subspan(i, 1), least));
+    if (least > 0) least = std::min(least, flow.run(devices[i], devices.first(1), least));
+  }
+  return least;
+}
+
+int64_t leaving_flow(const Machine& machine, std::span<const NodeId> devices, std::span<const int64_t> capacity) {
+  const topo::Wiring wiring(machine);
+  Flow flow(wiring, capacity);
+  int64_t sum = 0;
+  for (const NodeId device : devices) sum += flow.run(device, devices, std::numeric_limits<int64_t>::max());
+  return sum;
+}
+
+}  // namespace ronde::graph
