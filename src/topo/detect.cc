@@ -1,0 +1,159 @@
+#include "topo/detect.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "topo/detect_parts.h"
+
+namespace ronde::topo {
+namespace {
+
+std::pair<uint32_t, int> slot(const PciAddress& address) { return {address.domain, address.bus << 8 | address.device}; }
+
+class Detector {
+ public:
+  explicit Detector(const HostFiles& files)
+      : cpus_(read_cpu_nodes(files, assembly_.notes())), tree_(read_pci(files)), ports_(read_ports(files, assembly_.notes())) {}
+
+  Reading run() {
+    place_ports();
+    std::vector<std::set<PciAddress>> roots(cpus_.numas.size());
+    for (const PciAddress& root : needed_roots()) roots[home(numa_below(root), to_string(root))].insert(root);
+    std::vector<std::vector<FoundPort>> elsewhere(cpus_.numas.size());
+    for (FoundPort& found : ports_) elsewhere[home(found.numa, found.port.name)].push_back(std::move(found));
+    const int32_t host = assembly_.host(0);
+    for (size_t i = 0; i < cpus_.numas.size(); ++i) {
+      const NodeId numa = assembly_.numa(host, cpus_.numas[i]);
+      for (const PciAddress& root : roots[i]) emit(root, numa, Above::host);
+      for (FoundPort& found : elsewhere[i]) assembly_.port(assembly_.nic(numa, std::nullopt), std::move(found.port));
+    }
+    Reading result;
+    result.machine = assembly_.finish();
+    result.notes = assembly_.notes().sentences();
+    return result;
+  }
+
+ private:
+  /// What is directly above a function.
+  enum class Above { host, bridge_in_machine, bridge_left_out };
+
+  static bool is_device(const PciFunction& function) { return function.gpu || !function.ports.empty(); }
+
+  /// Gives each port to the function that stands for its adapter; those that have none stay in ports_.
+  void place_ports() {
+    std::vector<FoundPort> others;
+    std::map<std::pair<uint32_t, int>, PciAddress> adapters;
+    std::vector<std::pair<PciAddress, Port>> placed;
+    for (FoundPort& found : ports_) {
+      auto place = found.pci ? tree_.find(*found.pci) : tree_.end();
+      if (place != tree_.end() && place->second.physical && tree_.count(*place->second.physical) != 0)
+        place = tree_.find(*place->second.physical);
+      if (place == tree_.end() || place->second.gpu || place->second.facts.device_class >> 8 == 0x0604)
+        others.push_back(std::move(found));
+      else
+        placed.emplace_back(place->first, std::move(found.port));
+    }
+    std::stable_sort(placed.begin(), placed.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    for (auto& [address, port] : placed) {
+      // Functions in one slot are one card, on one link; on the root bus they are separate parts of the chip.
+      PciAddress adapter = address;
+      if (tree_.at(address).parent) adapter = adapters.emplace(slot(address), address).first->second;
+      tree_.at(adapter).ports.push_back(std::move(port));
+    }
+    ports_ = std::move(others);
+  }
+
+  /// Notes what is between the devices and the host, and returns where that begins.
+  std::set<PciAddress> needed_roots() {
+    std::set<PciAddress> roots;
+    for (const auto& [address, function] : tree_) {
+      if (!is_device(function)) continue;
+      PciAddress below = address;
+      while (const auto parent = tree_.at(below).parent) {
+        needed_[*parent].insert(below);
+        below = *parent;
+      }
+      roots.insert(below);
+    }
+    return roots;
+  }
+
+  /// The NUMA node that a function states or, where it does not, the first that one below it states; -1 where none does.
+  int numa_below(const PciAddress& address) const {
+    if (const int numa = tree_.at(address).numa; numa >= 0) return numa;
+    const auto children = needed_.find(address);
+    if (children == needed_.end()) return -1;
+    for (const PciAddress& child : children->second) {
+      if (const int numa = numa_below(child); numa >= 0) return numa;
+    }
+    return -1;
+  }
+
+  /// Index of the node in the machine that stands for a NUMA node of the host.
+  size_t home(int numa, const std::string& whom) {
+    const auto place = cpus_.homes.find(numa);
+    if (place != cpus_.homes.end()) return place->second;
+    if (cpus_.numas.size() > 1) assembly_.notes().add("NUMA node not known, taken to be the first", whom);
+    return 0;
+  }
+
+  /// Adds a function and what is needed below it. Of a chain of bridges every second one is left out: the port of the host that a
+  /// switch or device is plugged into, and a switch's own ports downwards, share their link with what is plugged in.
+  void emit(const PciAddress& address, NodeId parent, Above above) {
+    PciFunction& function = tree_.at(address);
+    const std::set<PciAddress>& children = needed_[address];
+    NodeId node = parent;
+    if (is_device(function)) {
+      add_device(function, parent);
+    } else {
+      std::set<std::pair<uint32_t, int>> slots;
+      for (const PciAddress& child : children) slots.insert(slot(child));
+      // Nothing but one device can be plugged into a port, so a bridge to several of them is a switch as virtual machines have
+      // it.
+      if (above == Above::bridge_left_out || slots.size() > 1) {
+        node = assembly_.pci(NodeKind::pci_switch, parent, link(function));
+        above = Above::bridge_in_machine;
+      } else {
+        above = Above::bridge_left_out;
+      }
+    }
+    for (const PciAddress& child : children) emit(child, node, above);
+  }
+
+  void add_device(PciFunction& function, NodeId parent) {
+    if (function.gpu) {
+      assembly_.gpu(parent, link(function), {});
+      return;
+    }
+    const NodeId nic = assembly_.nic(parent, link(function));
+    for (Port& port : function.ports) assembly_.port(nic, std::move(port));
+  }
+
+  /// A function with the link that it can be expected to have at work.
+  Pci link(const PciFunction& function) const {
+    Pci pci = function.facts;
+    if (pci.width == 0) pci.width = function.max_width;
+    if (pci.speed == 0 || function.gpu) pci.speed = function.max_speed != 0 ? function.max_speed : pci.speed;
+    // Idle GPUs slow their links down, so what both ends can do counts, if the other end is not a virtual machine's of one lane.
+    if (!function.gpu || !function.parent) return pci;
+    const PciFunction& other = tree_.at(*function.parent);
+    if (other.max_speed != 0 && other.max_width > 1) pci.speed = std::min(pci.speed, other.max_speed);
+    return pci;
+  }
+
+  Assembly assembly_;
+  CpuNodes cpus_;
+  PciTree tree_;
+  std::vector<FoundPort> ports_;
+  std::map<PciAddress, std::set<PciAddress>> needed_;  ///< functions that lead to devices, and what of those is directly below
+};
+
+}  // namespace
+
+Result<Reading> detect(const std::string& root) {
+  RONDE_TRY(const HostFiles files, HostFiles::open(root));
+  return Detector(files).run();
+}
+
+}  // namespace ronde::topo

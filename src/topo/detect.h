@@ -1,0 +1,18 @@
+// The machine as its operating system describes it.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "topo/machine.h"
+
+namespace ronde::topo {
+
+/// Reads a Linux host from `root`/sys and `root`/proc; "" or "/" is the running host, any other folder a copy of some host's.
+/// NUMA nodes (with the CPUs that the caller may use, by cgroup and, on the running host, by the calling thread's affinity), GPUs
+/// by PCI class, network adapters with their ports, and the PCI switches above both. No driver is asked, so the GPUs have no
+/// numbers, models and links between them. What is missing or broken there is unknown; the one error is a root that is no folder.
+/// The host's hash is 0. docs/topology.md has the rules.
+Result<Reading> detect(const std::string& root);
+
+}  // namespace ronde::topo

@@ -1,0 +1,46 @@
+// What the parts of detection hand to each other: CPUs, PCI functions and ports, each as read from a host's files.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "topo/assembly.h"
+#include "topo/sysfs.h"
+
+namespace ronde::topo {
+
+struct CpuNodes {
+  std::vector<Numa> numas;      ///< those with CPUs, by id; never empty
+  std::map<int, size_t> homes;  ///< every NUMA node of the host, those of memory alone too: the nearest of `numas`
+};
+CpuNodes read_cpu_nodes(const HostFiles& files, Notes& notes);
+
+struct PciFunction {
+  Pci facts;  ///< speed and width as they are now
+  int32_t max_speed = 0;
+  int32_t max_width = 0;
+  int numa = -1;
+  std::optional<PciAddress> parent;
+  std::optional<PciAddress> physical;  ///< of a virtual function (SR-IOV) its physical one
+  bool gpu = false;
+  std::vector<Port> ports;
+};
+/// By address; the parent of each is in it.
+using PciTree = std::map<PciAddress, PciFunction>;
+/// Without ports.
+PciTree read_pci(const HostFiles& files);
+
+struct FoundPort {
+  Port port;
+  std::optional<PciAddress> pci;  ///< the function it belongs to
+  int numa = -1;                  ///< of a device that is not on PCI
+};
+/// The ports that are not known to be down: RDMA devices', then those of network interfaces that share no wire with them.
+std::vector<FoundPort> read_ports(const HostFiles& files, Notes& notes);
+
+/// The last PCI address among the parts of a path.
+std::optional<PciAddress> pci_address_in(std::string_view path);
+
+}  // namespace ronde::topo
