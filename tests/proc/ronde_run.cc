@@ -8,8 +8,10 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "proc/command.h"
 #include "support/catch.h"
 #include "support/children.h"
@@ -32,8 +34,9 @@ pid_t start(const Folder& folder, const std::string& arguments) {
   return ronde::test::launch(folder, ronde::test::built_file("tools/ronde-run") + " " + arguments);
 }
 
-/// Waits until `count` processes have written their ids to files in `folder`.
+/// Waits until `count` processes have written their ids to files in `folder`, for 20 s at most.
 std::vector<pid_t> written_pids(const Folder& folder, size_t count) {
+  const ronde::Deadline deadline = ronde::Deadline::in(20);
   for (;;) {
     std::vector<pid_t> pids;
     for (const auto& entry : std::filesystem::directory_iterator(folder.path)) {
@@ -42,7 +45,8 @@ std::vector<pid_t> written_pids(const Folder& folder, size_t count) {
       if (std::istringstream(text_of(entry.path())) >> pid) pids.push_back(pid);
     }
     if (pids.size() == count) return pids;
-    usleep(1000);
+    REQUIRE_FALSE(deadline.passed());
+    std::this_thread::yield();
   }
 }
 
