@@ -14,6 +14,17 @@ std::string last_error(ncclComm_t comm) {
   return text;
 }
 
+/// Waits until the communicator has failed (it has, where `code` says so), aborts it, and gives the text of its ncclRemoteError; of any other code, the code.
+std::string remote_error_of(ncclComm_t comm, ncclResult_t code) {
+  while (code == ncclSuccess) {
+    ncclCommGetAsyncError(comm, &code);
+    std::this_thread::yield();
+  }
+  const std::string text = last_error(comm);
+  ncclCommAbort(comm);
+  return code == ncclRemoteError ? text : "code " + std::to_string(code);
+}
+
 /// Runs `body` on 3 ranks; each must end with invalid usage (from the call, or afterwards from GetAsyncError) and the parts must be in its text.
 void expect_disagreement(const std::function<ncclResult_t(ncclComm_t, int)>& body, const std::vector<std::string>& parts, int ranks = 3) {
   const auto start = std::chrono::steady_clock::now();
@@ -153,13 +164,7 @@ TEST_CASE("RONDE_TIMEOUT names all ranks that have not come, and their messages"
     if (rank == 1) RONDE_RANK_OK(ncclSend(&one, 1, ncclInt32, 3, comm, nullptr));
     if (rank == 3) RONDE_RANK_OK(ncclRecv(&one, 1, ncclInt32, 1, comm, nullptr));
     if (rank == 3) code = ncclAllReduce(&one, &one, 1, ncclInt32, ncclSum, comm, nullptr);
-    while (code == ncclSuccess) {
-      ncclCommGetAsyncError(comm, &code);
-      std::this_thread::yield();
-    }
-    const std::string text = last_error(comm);
-    ncclCommAbort(comm);
-    if (code != ncclRemoteError) return "code " + std::to_string(code) + ": " + text;
+    const std::string text = remote_error_of(comm, code);
     for (const char* part : {"on rank 3", "ranks 0-2, which have not called it", "rank 0 has called nothing yet", "rank 1 began Send(count 1, int32, to rank 3) last"}) {
       if (!contains(text, part)) return "no \"" + std::string(part) + "\" in: " + text;
     }
@@ -176,13 +181,7 @@ TEST_CASE("RONDE_TIMEOUT ends a wait and names who has not come", "[world][disag
       int one = 1;
       code = ncclAllReduce(&one, &one, 1, ncclInt32, ncclSum, comm, nullptr);
     }
-    while (code == ncclSuccess) {
-      ncclCommGetAsyncError(comm, &code);
-      std::this_thread::yield();
-    }
-    const std::string text = last_error(comm);
-    ncclCommAbort(comm);
-    if (code != ncclRemoteError) return "code " + std::to_string(code) + ": " + text;
+    const std::string text = remote_error_of(comm, code);
     if (!contains(text, "for rank 1") || !contains(text, "rank 1 has called nothing yet") || !contains(text, "RONDE_TIMEOUT")) return text;
     return "";
   }, false);
