@@ -130,6 +130,18 @@ Error Room::call_roll(const Blobs& blobs, const Exchange& exchange, Error late) 
 
 /// A rank that waits for us would else learn only that we did not come, not why.
 void Room::spread(const Error& error, uint64_t number) {
+  for (int peer = 0; peer < size(); ++peer) {
+    if (place(peer).process != 0) poison(peer, number, error);
+  }
+}
+
+void Room::poison(int peer, uint64_t number, const Error& error) {
+  if (local(peer)) {
+    if (const auto box = parts_.family->mailbox(token_, peer)) box->poison(number, error);
+    return;
+  }
+  const auto link = parts_.family->linked(place(peer).process);
+  if (!link) return;
   Writer out;
   pack_error(out, error);
   const Bytes message = out.take();
@@ -138,16 +150,9 @@ void Room::spread(const Error& error, uint64_t number) {
   header.length = static_cast<uint32_t>(message.size());
   header.token = token_;
   header.from = rank_;
+  header.to = peer;
   header.tag = number << kTagBits;
-  for (int peer = 0; peer < size(); ++peer) {
-    header.to = peer;
-    if (place(peer).process == 0) continue;
-    if (local(peer)) {
-      if (const auto box = parts_.family->mailbox(token_, peer)) box->poison(number, error);
-    } else if (const auto link = parts_.family->linked(place(peer).process)) {
-      link->send(header, message);
-    }
-  }
+  link->send(header, message);
 }
 
 Result<> Room::all_gather(std::span<std::byte> all) {

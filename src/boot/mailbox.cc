@@ -30,6 +30,11 @@ std::optional<Error> Mailbox::poisoned(uint64_t exchange) {
   return at == poison_.end() ? std::nullopt : std::optional(at->second);
 }
 
+std::map<uint64_t, Error> Mailbox::poison() {
+  const std::lock_guard lock(mutex_);
+  return poison_;
+}
+
 void Mailbox::leave(int from) {
   {
     const std::lock_guard lock(mutex_);

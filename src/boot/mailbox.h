@@ -51,6 +51,8 @@ class Mailbox {
   /// An exchange has failed: every take of its tags that finds no message returns `error`. The first error stays.
   void poison(uint64_t exchange, Error error);
   std::optional<Error> poisoned(uint64_t exchange);
+  /// The exchanges that have failed, and why.
+  std::map<uint64_t, Error> poison();
   /// Nothing more will come from rank `from`.
   void leave(int from);
   /// Makes a waiting take look again.

@@ -31,9 +31,11 @@ Room::~Room() {
   header.kind = FrameKind::leave;
   header.token = token_;
   header.from = rank_;
-  std::set<uint64_t> told;
+  const auto failed = mailbox_->poison();
   for (int peer = 0; peer < size(); ++peer) {
     if (peer == rank_ || place(peer).process == 0) continue;
+    // The connection may be younger than the failure, and the reason tells more than that we have left.
+    for (const auto& [exchange, error] : failed) poison(peer, exchange, error);
     header.to = peer;
     if (local(peer)) {
       if (const auto box = parts_.family->mailbox(token_, peer)) box->leave(rank_);

@@ -79,6 +79,8 @@ class Room final : public Bootstrap {
   void answer_roll(const Exchange& exchange);
   Error call_roll(const Blobs& blobs, const Exchange& exchange, Error late);
   void spread(const Error& error, uint64_t number);
+  /// Tells one rank, if there is a connection.
+  void poison(int peer, uint64_t number, const Error& error);
   Result<> usable() const;
   Result<std::unique_ptr<Bootstrap>> split_job(int color, int key, uint64_t number, const Patience& patience);
   Result<std::unique_ptr<Bootstrap>> shrink_job(const std::vector<int>& survivors, uint64_t number, const AbortWord* abort);
