@@ -1,0 +1,28 @@
+// Where the tool's machines come from, and where its texts go.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "topo/machine.h"
+
+namespace ronde::topo_tool {
+
+/// The machine that a word of the command line means: "" is this host, a folder the copy of some host's sys/ and proc/, "-"
+/// standard input, anything else a file in one of the forms that ronde reads. Errors name the file, the line where there is one,
+/// and the remedy.
+Result<topo::Reading> read_input(const std::string& word);
+
+/// The whole file. Errors say why not.
+Result<std::string> contents_of(const std::string& file);
+
+/// Writes `text` to a file, or to standard output for "" and "-". An error says why not.
+Result<> write_output(const std::string& file, const std::string& text);
+
+/// Says an error on standard error; returns the exit status for it.
+int failed(const Error& error);
+/// Says what a source leaves open, on standard error.
+void say_notes(const std::vector<std::string>& notes);
+
+}  // namespace ronde::topo_tool
