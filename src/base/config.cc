@@ -19,9 +19,9 @@ namespace {
 
 using Names = std::map<std::string, std::string>;
 
-/// The admitted spelling of a choice; "" where `value` is none of them.
-std::string pick_word(std::string_view words, std::string_view value) {
-  while (!words.empty()) {
+/// The admitted spelling of a choice, "" where `value` is none of them, and its place.
+std::string pick_word(std::string_view words, std::string_view value, int64_t* place) {
+  for (*place = 0; !words.empty(); ++*place) {
     const size_t comma = std::min(words.find(','), words.size());
     if (same_word(words.substr(0, comma), value)) return std::string(words.substr(0, comma));
     words.remove_prefix(std::min(comma + 1, words.size()));
@@ -46,8 +46,17 @@ bool parse_integer(const std::string& text, bool suffix, int64_t* out) {
   return true;
 }
 
+/// The word that stands for a distance's old number: 0 to 4, and everything beyond as the last.
+std::string old_distance(const std::string& text) {
+  constexpr const char* kOld[] = {"LOC", "PIX", "PXB", "PHB", "SYS"};
+  int64_t number = -1;
+  if (!parse_integer(text, false, &number) || number < 0) return text;
+  return kOld[std::min<int64_t>(number, 4)];
+}
+
 std::string wanted(const Option& option) {
   switch (option.kind) {
+    case Kind::distance: return fmt::format("one of {}, or a number from 0", option.words);
     case Kind::choice: return fmt::format("one of {}", option.words);
     case Kind::flag: return "0 or 1";
     case Kind::bytes: return fmt::format("bytes from {:.0f} to {:.0f}, with K, M or G if you like", option.low, option.high);
@@ -174,7 +183,12 @@ class ConfigReader {
     value->text = text;
     if (option.kind == Kind::text) return true;
     if (option.kind == Kind::choice) {
-      value->text = pick_word(option.words, text);
+      value->text = pick_word(option.words, text, &value->integer);
+      return !value->text.empty();
+    }
+    if (option.kind == Kind::distance) {
+      value->text = pick_word(option.words, old_distance(text), &value->integer);
+      --value->integer;
       return !value->text.empty();
     }
     if (option.kind == Kind::seconds) {

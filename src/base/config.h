@@ -23,13 +23,16 @@ enum class Setting : uint8_t {
   algo, proto, strict, deterministic, min_channels, max_channels, min_ctas, max_ctas,
   buffsize, slots, slice, lend_threshold, eager_limit, shm_disable, p2p_disable, vm_readv,
   comm_blocking, check_mode,
+  topo_file, topo_dump_file, topo_dump_file_rank, graph_file, graph_dump_file, graph_dump_file_rank, rings,
+  p2p_level, net_gdr_level, cross_nic, pxn_disable, nvb_disable, ignore_cpu_affinity,
   count_,
 };
 inline constexpr int kSettings = static_cast<int>(Setting::count_);
 
 /// How a value is written: integer (decimal, 0x, leading-0 octal), flag (0 or 1), bytes (integer with K, M or G), seconds (decimal, may have a
-/// fraction), text, choice (one of the words in `words`, case-insensitive).
-enum class Kind : uint8_t { integer, flag, bytes, seconds, text, choice };
+/// fraction), text, choice (one of the words in `words`, case-insensitive), distance (a choice as well, or NCCL's old number for one; as an
+/// integer the word's place in `words`, from -1 for the first).
+enum class Kind : uint8_t { integer, flag, bytes, seconds, text, choice, distance };
 
 /// One setting. Its names are RONDE_<name> and, where NCCL has the same, `alias` (NCCL_...). RONDE_ wins over NCCL_.
 struct Option {

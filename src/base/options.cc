@@ -4,6 +4,7 @@ namespace ronde {
 namespace {
 
 constexpr double kBig = 9e15;
+constexpr const char* kDistances = "auto,LOC,NVL,NVB,C2C,PIX,PXB,P2C,PXN,PHB,SYS";
 
 // clang-format off
 constexpr Option kTable[kSettings] = {
@@ -40,6 +41,19 @@ constexpr Option kTable[kSettings] = {
   {Setting::vm_readv, "VM_READV", nullptr, Kind::flag, "1", 0, 1, "", "0: do not use process_vm_readv to read a peer's buffer"},
   {Setting::comm_blocking, "COMM_BLOCKING", "NCCL_COMM_BLOCKING", Kind::integer, "-1", -1, 1, "", "1 or 0 overrides the configuration's `blocking`; -1: leave it"},
   {Setting::check_mode, "CHECK_MODE", "NCCL_CHECK_MODE", Kind::choice, "DEFAULT", 0, 0, "DEFAULT,DEBUG_LOCAL,DEBUG_GLOBAL", "accepted; ronde always checks that ranks agree"},
+  {Setting::topo_file, "TOPO_FILE", "NCCL_TOPO_FILE", Kind::text, "", 0, 0, "", "what is known of this host: a topology file of NCCL, a file of hwloc, a text form, or a folder with a copy of sys and proc; detection adds what it lacks"},
+  {Setting::topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", Kind::text, "", 0, 0, "", "file that the machine is written to, as a topology file of NCCL"},
+  {Setting::topo_dump_file_rank, "TOPO_DUMP_FILE_RANK", "NCCL_TOPO_DUMP_FILE_RANK", Kind::integer, "0", 0, 1e9, "", "rank that writes TOPO_DUMP_FILE"},
+  {Setting::graph_file, "GRAPH_FILE", "NCCL_GRAPH_FILE", Kind::text, "", 0, 0, "", "graph file of NCCL with channels to take instead of searching"},
+  {Setting::graph_dump_file, "GRAPH_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE", Kind::text, "", 0, 0, "", "file that the channels are written to, as a graph file of NCCL"},
+  {Setting::graph_dump_file_rank, "GRAPH_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", Kind::integer, "0", 0, 1e9, "", "rank that writes GRAPH_DUMP_FILE"},
+  {Setting::rings, "RINGS", "NCCL_RINGS", Kind::text, "", 0, 0, "", "rings to take instead of searching: ranks in order between blanks, rings between bars (0 1 2 3\\|3 2 1 0)"},
+  {Setting::p2p_level, "P2P_LEVEL", "NCCL_P2P_LEVEL", Kind::distance, "auto", 0, 0, kDistances, "how far apart devices may be that reach each other's memory directly"},
+  {Setting::net_gdr_level, "NET_GDR_LEVEL", "NCCL_NET_GDR_LEVEL", Kind::distance, "auto", 0, 0, kDistances, "how far a network adapter may be from a device whose memory it reaches directly"},
+  {Setting::cross_nic, "CROSS_NIC", "NCCL_CROSS_NIC", Kind::integer, "2", 0, 2, "", "may a ring or tree change adapters between hosts: 0 no, 1 yes, 2 where that is no loss not"},
+  {Setting::pxn_disable, "PXN_DISABLE", "NCCL_PXN_DISABLE", Kind::flag, "0", 0, 1, "", "1: no way to a network adapter leads over another device"},
+  {Setting::nvb_disable, "NVB_DISABLE", "NCCL_NVB_DISABLE", Kind::flag, "0", 0, 1, "", "1: no way between devices leads over NVLinks of a third one"},
+  {Setting::ignore_cpu_affinity, "IGNORE_CPU_AFFINITY", "NCCL_IGNORE_CPU_AFFINITY", Kind::flag, "0", 0, 1, "", "1: threads go to the CPUs near their device whatever CPUs the process was given"},
 };
 // clang-format on
 

@@ -26,6 +26,7 @@ std::string values_of(const Option& option) {
   switch (option.kind) {
     case Kind::flag: return "0, 1";
     case Kind::choice: return spaced(option.words);
+    case Kind::distance: return spaced(option.words) + ", or an old number from 0";
     case Kind::integer: return range("integer");
     case Kind::bytes: return range("bytes");
     case Kind::seconds: return range("seconds");

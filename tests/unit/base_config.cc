@@ -96,6 +96,30 @@ TEST_CASE("choices are spelled in any case and kept as the table has them", "[ba
   CHECK(contains(wrong.warnings[0], "one of NONE,VERSION,WARN"));
 }
 
+TEST_CASE("distances are names or old numbers, and count from the nearest", "[base]") {
+  const Read unset = read({});
+  CHECK(unset.config.text(Setting::p2p_level) == "auto");
+  CHECK(unset.config.integer(Setting::p2p_level) == -1);
+  const auto level = [](const char* value) { return read({{"NCCL_P2P_LEVEL", value}}).config; };
+  CHECK(level("loc").integer(Setting::p2p_level) == 0);
+  CHECK(level("PIX").integer(Setting::p2p_level) == 4);
+  CHECK(level("Sys").integer(Setting::p2p_level) == 9);
+  CHECK(level("auto").integer(Setting::p2p_level) == -1);
+  const char* const old[] = {"LOC", "PIX", "PXB", "PHB", "SYS", "SYS"};
+  for (int number = 0; number < 6; ++number) {
+    CHECK(level(std::to_string(number).c_str()).text(Setting::p2p_level) == old[number]);
+  }
+  CHECK(level("0x1").text(Setting::p2p_level) == "PIX");
+  for (const char* bad : {"-1", "NET", "PI", "1x", "99999999999999999999"}) {
+    const Read wrong = read({{"NCCL_NET_GDR_LEVEL", bad}});
+    INFO(bad);
+    CHECK(wrong.config.integer(Setting::net_gdr_level) == -1);
+    CHECK(wrong.config.source(Setting::net_gdr_level) == "default");
+    REQUIRE(wrong.warnings.size() == 1);
+    CHECK(contains(wrong.warnings[0], "one of auto,LOC,NVL,NVB,C2C,PIX,PXB,P2C,PXN,PHB,SYS, or a number from 0"));
+  }
+}
+
 TEST_CASE("RONDE_ wins over NCCL_, the environment over files, and earlier files over later ones", "[base]") {
   const Names first{{"NCCL_ALGO", "first"}, {"RONDE_SLOTS", "3"}}, second{{"NCCL_ALGO", "second"}, {"NCCL_PROTO", "second"}};
   const Read got = read({{"NCCL_DEBUG", "INFO"}, {"RONDE_DEBUG", "TRACE"}, {"RONDE_SLOTS", "5"}}, {first, second});
