@@ -1,0 +1,31 @@
+// What ronde-info tells, as JSON: one object with an entry for each section, in the order in which they are printed.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "base/result.h"
+#include "tools/info/pairs.h"
+
+namespace ronde::info {
+
+using Json = nlohmann::ordered_json;
+
+/// Versions of the library, its API and its reductions.
+Json library();
+/// The host: name, identity, kernel, usable CPUs, memory.
+Json host();
+/// Addresses that the bootstrap would use, best first.
+Json interfaces();
+/// Libraries that are looked for at run time: where they are, or why they cannot be loaded.
+Json run_time_libraries();
+/// Limits of this process and the kernel that decide what can be done.
+Json limits();
+/// One row for each kind of pair: transport, reason, and the pairs themselves.
+Json transports(const std::vector<Pair>& pairs);
+/// Every setting: name, value, where it came from, what it is for.
+Json settings();
+
+/// The facts for people: a heading for each section, tables with columns as wide as they must be.
+std::string as_text(const Json& facts, bool all_settings);
+
+}  // namespace ronde::info
