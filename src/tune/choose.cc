@@ -25,44 +25,44 @@ size_t bytes_of(const CallShape& call) {
   return __builtin_mul_overflow(call.count, size_of(call.type), &bytes) ? SIZE_MAX / kLine * kLine : bytes;
 }
 
-/// What makes a canonical order necessary, as the subject of a sentence; "" where nothing does.
-std::string_view canonical_reason(const CallShape& call, const TuneRules& rules) {
-  if (!has_reduction(call.spec.coll)) return "";
-  if (call.op == ReduceOp::avg && is_integer(call.type)) return "an average of integers";
-  return rules.deterministic() ? "RONDE_DETERMINISTIC=1" : "";
-}
-
-/// The algorithms of the registry that exist for the call, fit NCCL_ALGO and have the needed order; `usable` are those to choose
-/// from.
+/// The alternatives to choose from, and what is known of them all.
 struct Field {
-  static constexpr size_t kMost = 32;
-  std::array<const Algorithm*, kMost> usable{};
-  size_t count = 0;
+  std::vector<Alternative> all;
+  size_t count = 0;          ///< of those that may be chosen: outcome `slower`
   bool some_exist = false;   ///< one that NCCL_ALGO admits exists for the collective
   bool some_usable = false;  ///< and has the needed order
-  void add(const Algorithm& one) {
-    if (count < kMost) usable[count++] = &one;
-  }
 };
 
 Field collect(const CallShape& call, const TuneRules& rules, bool canonical) {
-  Field admitted, others;
+  Field field;
   for (const Algorithm& one : algorithms()) {
-    if (!one.supports(call.spec)) continue;
-    const bool fits = !canonical || one.canonical(call.spec);
     const bool allowed = rules.admits(call.spec.coll, one.name);
-    admitted.some_exist |= allowed;
-    if (fits) (allowed ? admitted : others).add(one);
+    Alternative& it = field.all.emplace_back(Alternative{.algorithm = &one});
+    if (!one.supports(call.spec)) {
+      it.outcome = Outcome::unsupported;
+      continue;
+    }
+    field.some_exist |= allowed;
+    it.outcome = canonical && !one.canonical(call.spec) ? Outcome::not_canonical
+                 : allowed                              ? Outcome::slower
+                                                        : Outcome::not_admitted;
+    field.count += it.outcome == Outcome::slower ? 1 : 0;
   }
-  admitted.some_usable = admitted.count > 0;
-  if (admitted.some_usable) return admitted;
-  others.some_exist = admitted.some_exist;
-  return others;
+  field.some_usable = field.count > 0;
+  if (field.some_usable) return field;
+  for (Alternative& it : field.all) {  // nothing that is admitted would do: everything else that would
+    if (it.outcome != Outcome::not_admitted) continue;
+    it.outcome = Outcome::slower;
+    ++field.count;
+  }
+  return field;
 }
 
 std::string names_of(const Field& field) {
   std::string text;
-  for (size_t i = 0; i < field.count; ++i) text += fmt::format("{}{}", i == 0 ? "" : ", ", field.usable[i]->name);
+  for (const Alternative& it : field.all) {
+    if (it.outcome == Outcome::slower) text += fmt::format("{}{}", text.empty() ? "" : ", ", it.algorithm->name);
+  }
   return text;
 }
 
@@ -110,18 +110,12 @@ Result<> check_protocol(const TuneRules& rules, Coll coll) {
                 kProtocol);
 }
 
-/// One where nothing asks for more: the CPU executor runs all channels of a rank in one thread.
-int channels_of(size_t bytes, const TuneRules& rules) {
+/// As many as the rules' least (the CPU executor runs all channels of a rank in one thread), or `asked`, within the rules.
+int channels_of(size_t bytes, const TuneRules& rules, int asked) {
   const size_t lines = round_up(bytes) / kLine;
-  return std::max(1, static_cast<int>(std::min<size_t>(lines, static_cast<size_t>(rules.min_channels()))));
+  const int wanted = std::clamp(asked, rules.min_channels(), rules.max_channels());
+  return std::max(1, static_cast<int>(std::min<size_t>(lines, static_cast<size_t>(wanted))));
 }
-
-/// One algorithm with the best way to run it.
-struct Candidate {
-  const Algorithm* algorithm = nullptr;
-  Execution run;
-  uint64_t nanos = UINT64_MAX;
-};
 
 bool may_merge(const Footprint& shape, const CallShape& call, const Execution& run, size_t capacity) {
   const Coll coll = call.spec.coll;
@@ -130,35 +124,53 @@ bool may_merge(const Footprint& shape, const CallShape& call, const Execution& r
   return run.block <= run.slice && run.block <= capacity / shape.widest;
 }
 
-/// The cheapest slice for `algorithm`: as large as a slot, or for a pipeline maybe a fraction.
-Candidate plan(const Algorithm& algorithm, const CallShape& call, size_t bytes, int channels, const TuneRules& rules,
-               const TuneInputs& inputs) {
-  const Footprint shape = footprint(algorithm.name, call.spec);
+/// Finds the cheapest slice: as large as a slot, or for a pipeline maybe a fraction.
+void plan(const CallShape& call, int channels, const TuneRules& rules, const TuneInputs& inputs, Alternative* out) {
+  const Footprint shape = footprint(out->algorithm->name, call.spec);
   const size_t capacity = std::max(kLine, inputs.slot_capacity / kLine * kLine);
   const size_t largest = rules.slice() > 0 ? std::clamp(round_up(rules.slice()), kLine, capacity) : capacity;
-  Candidate best{.algorithm = &algorithm};
-  best.run = {.block = largest_block(call.spec.coll, bytes, channels, shape.blocks), .slice = largest, .channels = channels};
-  best.run.merged = may_merge(shape, call, best.run, capacity);
-  best.nanos = nanos_of(shape, call.spec.ranks, best.run, inputs);
-  if (rules.slice() > 0 || !shape.pipelined) return best;
-  const size_t part = std::min(best.run.block, largest);
+  Execution run{
+      .block = largest_block(call.spec.coll, bytes_of(call), channels, shape.blocks), .slice = largest, .channels = channels};
+  run.merged = may_merge(shape, call, run, capacity);
+  out->channels = channels;
+  out->slice = run.slice;
+  out->merged = run.merged;
+  out->nanos = nanos_of(shape, call.spec.ranks, run, inputs);
+  if (rules.slice() > 0 || !shape.pipelined) return;
+  const size_t part = std::min(run.block, largest);
   for (size_t parts = 2; parts <= 16 && part / parts >= kLeastSlice; parts *= 2) {
-    Execution run = best.run;
     run.slice = round_up((part + parts - 1) / parts);
     const uint64_t nanos = nanos_of(shape, call.spec.ranks, run, inputs);
-    if (nanos >= best.nanos) continue;
-    best.run = run;
-    best.nanos = nanos;
+    if (nanos >= out->nanos) continue;
+    out->slice = run.slice;
+    out->nanos = nanos;
   }
-  return best;
 }
 
 std::string microseconds(uint64_t nanos) {
   return nanos == UINT64_MAX ? "no estimate" : fmt::format("{}.{} us", nanos / 1000, nanos % 1000 / 100);
 }
 
-std::string reason_of(const CallShape& call, const TuneRules& rules, const Field& field, const Candidate& best,
-                      const Candidate& next, std::string_view canonical) {
+/// The cheapest of `all` that may be chosen, and the next.
+struct Ranking {
+  Alternative* best = nullptr;
+  const Alternative* next = nullptr;
+};
+Ranking cheapest(std::vector<Alternative>& all) {
+  Ranking found;
+  for (Alternative& it : all) {
+    if (it.outcome != Outcome::slower) continue;
+    if (found.best == nullptr || it.nanos < found.best->nanos) {
+      found.next = std::exchange(found.best, &it);
+    } else if (found.next == nullptr || it.nanos < found.next->nanos) {
+      found.next = &it;
+    }
+  }
+  return found;
+}
+
+std::string reason_of(const CallShape& call, const TuneRules& rules, const Field& field, const Ranking& found,
+                      std::string_view canonical) {
   const WordList& list = rules.algo(call.spec.coll);
   std::string why;
   if (list.given && field.some_usable) {
@@ -167,39 +179,53 @@ std::string reason_of(const CallShape& call, const TuneRules& rules, const Field
     why = fmt::format("{}={} cannot be had; there are ", rules.algo_variable(), list.text);
   }
   if (!canonical.empty()) why += fmt::format("{}{} needs canonical order: ", why.empty() ? "" : "and ", canonical);
+  const Alternative& best = *found.best;
   if (field.count == 1) return fmt::format("{}{} alone, estimate {}", why, best.algorithm->name, microseconds(best.nanos));
   return fmt::format("{}{} algorithms, {} is cheapest with {}, next {} with {}", why, field.count, best.algorithm->name,
-                     microseconds(best.nanos), next.algorithm->name, microseconds(next.nanos));
+                     microseconds(best.nanos), found.next->algorithm->name, microseconds(found.next->nanos));
+}
+
+/// What the model takes, and why.
+Alternative* by_model(const CallShape& call, const TuneRules& rules, Field& field, std::string_view canonical, std::string* reason) {
+  const Ranking found = cheapest(field.all);
+  *reason = reason_of(call, rules, field, found, canonical);
+  return found.best;
 }
 
 }  // namespace
 
-Result<Choice> choose(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs) {
+std::string_view canonical_reason(const CallShape& call, const TuneRules& rules) {
+  if (!has_reduction(call.spec.coll)) return "";
+  if (call.op == ReduceOp::avg && is_integer(call.type)) return "an average of integers";
+  return rules.deterministic() ? "RONDE_DETERMINISTIC=1" : "";
+}
+
+Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, Tuner*) {
   const std::string_view canonical = canonical_reason(call, rules);
-  const Field field = collect(call, rules, !canonical.empty());
+  Field field = collect(call, rules, !canonical.empty());
   RONDE_TRY(check_algorithms(call, rules, field, canonical));
   RONDE_TRY(check_protocol(rules, call.spec.coll));
 
-  const size_t bytes = bytes_of(call);
-  const int channels = channels_of(bytes, rules);
-  Candidate best, next;
-  for (size_t i = 0; i < field.count; ++i) {
-    const Candidate one = plan(*field.usable[i], call, bytes, channels, rules, inputs);
-    if (best.algorithm == nullptr || one.nanos < best.nanos) {
-      next = std::exchange(best, one);
-    } else if (next.algorithm == nullptr || one.nanos < next.nanos) {
-      next = one;
-    }
+  const int channels = channels_of(bytes_of(call), rules, 0);
+  for (Alternative& it : field.all) {
+    if (it.outcome != Outcome::unsupported) plan(call, channels, rules, inputs, &it);
   }
-  Choice choice;
-  choice.algorithm = best.algorithm;
-  choice.channels = channels;
-  choice.slice = best.run.slice;
-  choice.merged = best.run.merged;
-  choice.nanos = best.nanos;
-  choice.protocol = kProtocol;
-  choice.reason = reason_of(call, rules, field, best, next, canonical);
-  return choice;
+  Evaluation made;
+  Alternative& best = *by_model(call, rules, field, canonical, &made.choice.reason);
+  best.outcome = Outcome::chosen;
+  made.choice.algorithm = best.algorithm;
+  made.choice.channels = best.channels;
+  made.choice.slice = best.slice;
+  made.choice.merged = best.merged;
+  made.choice.nanos = best.nanos;
+  made.choice.protocol = kProtocol;
+  made.alternatives = std::move(field.all);
+  return made;
+}
+
+Result<Choice> choose(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, Tuner* tuner) {
+  RONDE_TRY(Evaluation made, evaluate(call, rules, inputs, tuner));
+  return std::move(made.choice);
 }
 
 }  // namespace ronde

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,8 @@
 #include "plan/algorithm.h"
 
 namespace ronde {
+
+class Tuner;
 
 /// What the choice depends on besides the call; equal on all ranks of a communicator (exchanged and hashed at init).
 struct TuneInputs {
@@ -103,10 +106,42 @@ struct CallShape {
   ReduceOp op = ReduceOp::sum;
 };
 
+/// What became of an algorithm when a call's was chosen.
+enum class Outcome : uint8_t {
+  chosen,
+  slower,         ///< could have been taken
+  unsupported,    ///< does not exist for the collective
+  not_admitted,   ///< NCCL_ALGO does not name it
+  not_canonical,  ///< the call needs canonical order
+  ruled_out,      ///< by the tuner plugin
+};
+
+/// One algorithm of the registry, with the best way to run the call by it.
+struct Alternative {
+  const Algorithm* algorithm = nullptr;
+  Outcome outcome = Outcome::slower;
+  int channels = 1;
+  size_t slice = 0;
+  bool merged = false;
+  uint64_t nanos = UINT64_MAX;   ///< the model's estimate; UINT64_MAX: none (unsupported, or unknown to the model)
+  std::optional<float> written = {};  ///< what the tuner plugin wrote into its table: microseconds, or below 0 to rule it out
+};
+
+/// A choice with what it was made from.
+struct Evaluation {
+  Choice choice;
+  std::vector<Alternative> alternatives;  ///< every algorithm, in the registry's order
+};
+
+/// What makes a canonical order necessary for the call, as the subject of a sentence; "" where nothing does.
+std::string_view canonical_reason(const CallShape& call, const TuneRules& rules);
+
 /// Chooses by the cost model among what exists, what the rules admit and what the call needs: integer averages and
 /// RONDE_DETERMINISTIC need a canonical algorithm. A forced algorithm that does not exist for the collective or is not canonical
 /// where that is needed: the best other one with one warning (log_once), or invalid_usage naming both when strict. Deterministic:
-/// depends on its arguments alone.
-Result<Choice> choose(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs);
+/// depends on its arguments alone, and on the answers of `tuner` where there is one (see tune/plugin.h; not const: it is asked).
+Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, Tuner* tuner = nullptr);
+/// The choice of evaluate().
+Result<Choice> choose(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, Tuner* tuner = nullptr);
 
 }  // namespace ronde
