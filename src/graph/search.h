@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "graph/pack.h"
+#include "graph/rules.h"
 
 namespace ronde::graph {
 
@@ -14,10 +15,12 @@ inline constexpr size_t kMostDevices = 1024;
 
 struct Limits {
   int max_channels = 32;
+  int min_channels = 1;  ///< of fewer, some are divided
   /// What one channel's threads move at most, in MB/s; more only where max_channels times this is not enough for the links.
   int64_t max_rate = 50000;
   /// How many ways between devices are looked at, in all: bounds the time, by a number that is the same on every rank.
   int64_t steps = 400000;
+  Rules rules;
 };
 
 struct Channels {
