@@ -13,8 +13,10 @@ std::pair<uint32_t, int> slot(const PciAddress& address) { return {address.domai
 
 class Detector {
  public:
-  explicit Detector(const HostFiles& files)
-      : cpus_(read_cpu_nodes(files, assembly_.notes())), tree_(read_pci(files)), ports_(read_ports(files, assembly_.notes())) {}
+  Detector(const HostFiles& files, const DetectOptions& options)
+      : cpus_(read_cpu_nodes(files, !options.ignore_affinity, assembly_.notes())),
+        tree_(read_pci(files)),
+        ports_(read_ports(files, assembly_.notes())) {}
 
   Reading run() {
     place_ports();
@@ -151,9 +153,9 @@ class Detector {
 
 }  // namespace
 
-Result<Reading> detect(const std::string& root) {
+Result<Reading> detect(const std::string& root, const DetectOptions& options) {
   RONDE_TRY(const HostFiles files, HostFiles::open(root));
-  return Detector(files).run();
+  return Detector(files, options).run();
 }
 
 }  // namespace ronde::topo

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "topo/cpu_ranks.h"
 #include "topo/detect_parts.h"
 
 namespace ronde::topo {
@@ -50,54 +51,74 @@ CpuMask host_cpus(const HostFiles& files) {
   return mask;
 }
 
-/// What the calling thread may use; nothing where that cannot be known.
-std::optional<CpuMask> affinity() {
-  for (int cpus = 1024; cpus <= CpuMask::kMaxCpus; cpus *= 2) {
-    std::vector<cpu_set_t> set(static_cast<size_t>(cpus) / CPU_SETSIZE);
-    const size_t bytes = set.size() * sizeof(cpu_set_t);
-    // EINVAL where the kernel has more CPUs than fit.
-    if (sched_getaffinity(0, bytes, set.data()) != 0) continue;
-    CpuMask mask;
-    for (int cpu = 0; cpu < cpus; ++cpu) {
-      if (CPU_ISSET_S(static_cast<size_t>(cpu), bytes, set.data())) mask.set(cpu);
+/// Below the mount of a controller, the folders of a group and of those it is in. In containers the group's own may not be there.
+std::vector<std::string> group_folders(const std::string& mount, std::string group) {
+  std::vector<std::string> folders;
+  while (!group.empty() && group != "/") {
+    folders.push_back(mount + group);
+    const size_t slash = group.rfind('/');
+    group.resize(slash == std::string::npos ? 0 : slash);
+  }
+  folders.push_back(mount);
+  return folders;
+}
+
+/// The first CPU list that a group states, from the group itself upwards.
+std::optional<CpuMask> group_cpus(const HostFiles& files, const std::vector<std::string>& folders,
+                                  std::initializer_list<const char*> names) {
+  for (const std::string& folder : folders) {
+    for (const char* name : names) {
+      if (const auto mask = cpu_list(files, folder + "/" + name); known(mask)) return mask;
     }
-    return mask;
   }
   return std::nullopt;
 }
 
-/// The first CPU list that a group states, from the group itself upwards: in containers the group's own folder may not be there.
-std::optional<CpuMask> group_cpus(const HostFiles& files, const std::string& mount, std::string group,
-                                  std::initializer_list<const char*> names) {
-  while (true) {
-    if (group == "/") group.clear();
-    for (const char* name : names) {
-      if (const auto mask = cpu_list(files, mount + group + "/" + name); known(mask)) return mask;
-    }
-    if (group.empty()) return std::nullopt;
-    const size_t slash = group.rfind('/');
-    group.resize(slash == std::string::npos ? 0 : slash);
+/// The least time on CPUs, in thousandths of a CPU, that a group or one around it is limited to; 0: no limit.
+int64_t group_quota(const HostFiles& files, const std::vector<std::string>& folders) {
+  int64_t least = 0;
+  for (const std::string& folder : folders) {
+    // "150000 100000" or "max 100000"; version 1 has two files, and -1.
+    const std::string both = files.text(folder + "/cpu.max").value_or("");
+    const auto parts = split(both, ' ');
+    const auto quota = parts.size() == 2 ? parse_number(parts[0]) : files.number(folder + "/cpu.cfs_quota_us");
+    const auto period = parts.size() == 2 ? parse_number(parts[1]) : files.number(folder + "/cpu.cfs_period_us");
+    if (!quota || !period || *quota <= 0 || *period <= 0 || *quota > INT64_MAX / 1000) continue;
+    const int64_t millis = std::max<int64_t>(1, *quota * 1000 / *period);
+    if (least == 0 || millis < least) least = millis;
   }
+  return least;
 }
 
-/// The CPUs that the process's control groups allow, of either version.
-std::optional<CpuMask> cgroup_cpus(const HostFiles& files) {
+struct GroupLimits {
+  std::optional<CpuMask> cpus;
+  int64_t quota = 0;
+};
+
+/// What the process's control groups allow, of either version.
+GroupLimits group_limits(const HostFiles& files) {
   const std::string memberships = files.text("/proc/self/cgroup").value_or("");
-  std::optional<CpuMask> allowed;
+  GroupLimits limits;
   for (const std::string_view line : split(memberships, '\n')) {
     const size_t first = line.find(':');
     const size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
     if (second == std::string_view::npos) continue;
     const auto controllers = split(line.substr(first + 1, second - first - 1), ',');
+    const auto has = [&](std::string_view name) {
+      return std::find(controllers.begin(), controllers.end(), name) != controllers.end();
+    };
     const std::string group(line.substr(second + 1));
     std::optional<CpuMask> mask;
     if (controllers.empty())
-      mask = group_cpus(files, "/sys/fs/cgroup", group, {"cpuset.cpus.effective"});
-    else if (std::find(controllers.begin(), controllers.end(), "cpuset") != controllers.end())
-      mask = group_cpus(files, "/sys/fs/cgroup/cpuset", group, {"cpuset.effective_cpus", "cpuset.cpus"});
-    if (mask) allowed = allowed ? *allowed & *mask : *mask;
+      mask = group_cpus(files, group_folders("/sys/fs/cgroup", group), {"cpuset.cpus.effective"});
+    else if (has("cpuset"))
+      mask = group_cpus(files, group_folders("/sys/fs/cgroup/cpuset", group), {"cpuset.effective_cpus", "cpuset.cpus"});
+    if (mask) limits.cpus = limits.cpus ? *limits.cpus & *mask : *mask;
+    if (!controllers.empty() && !has("cpu")) continue;
+    const int64_t quota = group_quota(files, group_folders(controllers.empty() ? "/sys/fs/cgroup" : "/sys/fs/cgroup/cpu", group));
+    if (quota != 0) limits.quota = limits.quota == 0 ? quota : std::min(limits.quota, quota);
   }
-  return allowed;
+  return limits;
 }
 
 std::string architecture(const HostFiles& files) {
@@ -157,10 +178,8 @@ size_t nearest(const HostFiles& files, int id, const std::vector<int>& all_ids, 
   return best;
 }
 
-/// Masks hold no CPU that the process may not use, unless it seems that it may use none at all: then the files disagree.
-void restrict_cpus(const HostFiles& files, std::vector<Numa>& numas, Notes& notes) {
-  std::vector<std::optional<CpuMask>> limits = {cpu_list(files, kCpus + "online"), cgroup_cpus(files)};
-  if (files.running()) limits.push_back(affinity());
+/// Masks hold no CPU that may not be used, unless it seems that none at all may: then the files disagree.
+void restrict_cpus(const std::vector<std::optional<CpuMask>>& limits, std::vector<Numa>& numas, Notes& notes) {
   for (const auto& limit : limits) {
     if (!known(limit)) continue;
     const bool any = std::any_of(numas.begin(), numas.end(), [&](const Numa& numa) { return !(numa.cpus & *limit).empty(); });
@@ -177,7 +196,22 @@ void restrict_cpus(const HostFiles& files, std::vector<Numa>& numas, Notes& note
 
 }  // namespace
 
-CpuNodes read_cpu_nodes(const HostFiles& files, Notes& notes) {
+CpuMask calling_thread_affinity() {
+  CpuMask mask;
+  for (int cpus = 1024; cpus <= CpuMask::kMaxCpus; cpus *= 2) {
+    std::vector<cpu_set_t> set(static_cast<size_t>(cpus) / CPU_SETSIZE);
+    const size_t bytes = set.size() * sizeof(cpu_set_t);
+    // EINVAL where the kernel has more CPUs than fit.
+    if (sched_getaffinity(0, bytes, set.data()) != 0) continue;
+    for (int cpu = 0; cpu < cpus; ++cpu) {
+      if (CPU_ISSET_S(static_cast<size_t>(cpu), bytes, set.data())) mask.set(cpu);
+    }
+    break;
+  }
+  return mask;
+}
+
+CpuNodes read_cpu_nodes(const HostFiles& files, bool use_affinity, Notes& notes) {
   Numa facts;
   describe_cpu(files, facts);
   CpuNodes result;
@@ -206,7 +240,14 @@ CpuNodes read_cpu_nodes(const HostFiles& files, Notes& notes) {
     result.numas.push_back(facts);
     if (facts.cpus.empty()) notes.add("CPUs not known", "node 0");
   }
-  if (!result.numas[0].cpus.empty()) restrict_cpus(files, result.numas, notes);
+  for (const Numa& numa : result.numas) result.all_cpus.push_back(numa.cpus);
+  const GroupLimits group = group_limits(files);
+  result.quota = group.quota;
+  if (group.quota != 0)
+    notes.add("cgroup limits time on CPUs", fmt::format("{:g} CPUs", static_cast<double>(group.quota) / 1000));
+  std::vector<std::optional<CpuMask>> limits = {cpu_list(files, kCpus + "online"), group.cpus};
+  if (use_affinity && files.running()) limits.push_back(calling_thread_affinity());
+  if (!result.numas[0].cpus.empty()) restrict_cpus(limits, result.numas, notes);
   for (const int id : ids) result.homes[id] = nearest(files, id, ids, result.numas);
   for (size_t i = 0; i < result.numas.size(); ++i) result.homes[result.numas[i].id] = i;
   return result;

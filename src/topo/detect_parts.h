@@ -12,10 +12,13 @@
 namespace ronde::topo {
 
 struct CpuNodes {
-  std::vector<Numa> numas;      ///< those with CPUs, by id; never empty
-  std::map<int, size_t> homes;  ///< every NUMA node of the host, those of memory alone too: the nearest of `numas`
+  std::vector<Numa> numas;        ///< those with CPUs, by id; never empty
+  std::vector<CpuMask> all_cpus;  ///< of each of them, those that may not be used too
+  std::map<int, size_t> homes;    ///< every NUMA node of the host, those of memory alone too: the nearest of `numas`
+  int64_t quota = 0;              ///< of the cgroup, in thousandths of a CPU; 0: none
 };
-CpuNodes read_cpu_nodes(const HostFiles& files, Notes& notes);
+/// `use_affinity`: on the running host, without the CPUs that the calling thread may not use.
+CpuNodes read_cpu_nodes(const HostFiles& files, bool use_affinity, Notes& notes);
 
 struct PciFunction {
   Pci facts;  ///< speed and width as they are now

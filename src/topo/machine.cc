@@ -86,12 +86,28 @@ int CpuMask::count() const {
   return sum;
 }
 
+std::vector<int> CpuMask::list() const {
+  std::vector<int> cpus;
+  for (size_t i = 0; i < words_.size(); ++i) {
+    for (uint32_t word = words_[i]; word != 0; word &= word - 1)
+      cpus.push_back(static_cast<int>(i) * 32 + std::countr_zero(word));
+  }
+  return cpus;
+}
+
 CpuMask CpuMask::operator&(const CpuMask& other) const {
   CpuMask both;
   both.words_.resize(std::min(words_.size(), other.words_.size()));
   for (size_t i = 0; i < both.words_.size(); ++i) both.words_[i] = words_[i] & other.words_[i];
   both.trim();
   return both;
+}
+
+CpuMask CpuMask::operator|(const CpuMask& other) const {
+  CpuMask either = words_.size() < other.words_.size() ? other : *this;
+  const CpuMask& shorter = words_.size() < other.words_.size() ? *this : other;
+  for (size_t i = 0; i < shorter.words_.size(); ++i) either.words_[i] |= shorter.words_[i];
+  return either;
 }
 
 void CpuMask::trim() {

@@ -79,7 +79,10 @@ class CpuMask {
   bool test(int cpu) const;
   int count() const;
   bool empty() const { return words_.empty(); }
+  /// The CPUs, lowest first.
+  std::vector<int> list() const;
   CpuMask operator&(const CpuMask& other) const;
+  CpuMask operator|(const CpuMask& other) const;
   bool operator==(const CpuMask&) const = default;
 
  private:
@@ -135,7 +138,7 @@ struct CpuRank {
   int rank = -1;
   CpuMask cpus;
   int cores = 0;
-  int64_t l2_bytes = 0;
+  int64_t l2_bytes = 0;  ///< of all caches of that level which its CPUs use, alone or not
   int64_t l3_bytes = 0;
   int64_t rate = 0;  ///< memory bandwidth of its cores in MB/s
   bool operator==(const CpuRank&) const = default;

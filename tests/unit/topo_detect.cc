@@ -1,5 +1,4 @@
 // Detection from copies of a host's /sys and /proc, which the tests write themselves, and of the host that they run on.
-#include <stdlib.h>
 #include <sys/stat.h>
 #include <algorithm>
 #include <filesystem>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "support/catch.h"
+#include "support/fake_host.h"
 #include "support/topo.h"
 #include "topo/detect.h"
 #include "topo/sysfs.h"
@@ -16,82 +16,10 @@
 
 using namespace ronde;
 using namespace ronde::topo;
+using ronde::test::FakeHost;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A host's files in a folder of its own.
-class FakeHost {
- public:
-  FakeHost() {
-    std::string name = fs::temp_directory_path() / "ronde-detect-XXXXXX";
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    root_ = name;
-  }
-  ~FakeHost() {
-    std::error_code ignored;
-    fs::remove_all(root_, ignored);
-  }
-  FakeHost(const FakeHost&) = delete;
-  FakeHost& operator=(const FakeHost&) = delete;
-
-  const std::string& root() const { return root_; }
-  std::string at(const std::string& path) const { return root_ + path; }
-
-  void file(const std::string& path, const std::string& text) const {
-    fs::remove(at(path));  // file systems may flush what is overwritten
-    fs::create_directories(fs::path(at(path)).parent_path());
-    std::ofstream(at(path), std::ios::binary) << text;
-  }
-  void link(const std::string& path, const std::string& target) const {
-    fs::create_directories(fs::path(at(path)).parent_path());
-    fs::create_symlink(target, at(path));
-  }
-
-  void numa(int id, const std::string& map, const std::string& distance = "") const {
-    const std::string folder = "/sys/devices/system/node/node" + std::to_string(id);
-    file(folder + "/cpumap", map + "\n");
-    if (!distance.empty()) file(folder + "/distance", distance + "\n");
-  }
-
-  /// A function at `path` below /sys/devices. `link` is "current speed, current width, max speed, max width".
-  std::string pci(const std::string& path, const std::string& kind, const std::string& vendor, const std::string& numa,
-                  const std::vector<std::string>& link) const {
-    const std::string folder = "/sys/devices/" + path;
-    file(folder + "/class", kind + "\n");
-    file(folder + "/vendor", vendor + "\n");
-    file(folder + "/device", "0x1234\n");
-    file(folder + "/numa_node", numa + "\n");
-    const char* names[] = {"current_link_speed", "current_link_width", "max_link_speed", "max_link_width"};
-    for (size_t i = 0; i < link.size(); ++i) file(folder + "/" + names[i], link[i] + "\n");
-    this->link("/sys/bus/pci/devices/" + fs::path(path).filename().string(), "../../../devices/" + path);
-    return path;
-  }
-
-  void net(const std::string& device, const std::string& name, const std::string& speed) const {
-    file("/sys/devices/" + device + "/net/" + name + "/speed", speed + "\n");
-    file("/sys/devices/" + device + "/net/" + name + "/type", "1\n");
-    link("/sys/devices/" + device + "/net/" + name + "/device", "../../../" + fs::path(device).filename().string());
-    link("/sys/class/net/" + name, "../../devices/" + device + "/net/" + name);
-  }
-
-  void rdma(const std::string& device, const std::string& name, const std::vector<std::string>& rates,
-            const std::string& guid) const {
-    const std::string folder = "/sys/devices/" + device + "/infiniband/" + name;
-    file(folder + "/node_guid", guid + "\n");
-    for (size_t i = 0; i < rates.size(); ++i) {
-      const std::string port = folder + "/ports/" + std::to_string(i + 1);
-      file(port + "/rate", rates[i] + "\n");
-      file(port + "/state", "4: ACTIVE\n");
-      file(port + "/link_layer", "InfiniBand\n");
-    }
-    link(folder + "/device", "../../../" + fs::path(device).filename().string());
-    link("/sys/class/infiniband/" + name, "../../devices/" + device + "/infiniband/" + name);
-  }
-
- private:
-  std::string root_;
-};
 
 const std::vector<std::string> kGen4 = {"16.0 GT/s PCIe", "16", "16.0 GT/s PCIe", "16"};
 
