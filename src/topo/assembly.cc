@@ -50,11 +50,9 @@ NodeId Assembly::add(NodeKind kind, NodeId parent, std::optional<Pci> pci, size_
 }
 
 int32_t Assembly::host(uint64_t hash) {
-  for (size_t i = 0; i < m_.hosts.size(); ++i) {
-    if (m_.hosts[i].hash == hash) return static_cast<int32_t>(i);
-  }
-  m_.hosts.push_back({hash});
-  return static_cast<int32_t>(m_.hosts.size() - 1);
+  const auto [place, is_new] = hosts_.emplace(hash, static_cast<int32_t>(m_.hosts.size()));
+  if (is_new) m_.hosts.push_back({hash});
+  return place->second;
 }
 
 NodeId Assembly::numa(int32_t host, Numa numa) {

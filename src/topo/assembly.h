@@ -76,7 +76,8 @@ class Assembly {
   NodeId nic(NodeId parent, std::optional<Pci> pci);
   NodeId port(NodeId nic, Port port);
 
-  /// `count` links of kind nvlink or xgmi, as `gpu` itself sees them. Its links to all of a host's NVLink switches become one.
+  /// `count` links of kind nvlink or xgmi, as `gpu` itself sees them. Its links to all of a host's, or domain's, NVLink switches
+  /// become one.
   void peer(NodeId gpu, LinkKind kind, Target target, int count);
   /// A direct path between two PCI switches of one host.
   void pci_peer(NodeId pci_switch, PciAddress target);
@@ -106,8 +107,10 @@ class Assembly {
   Link switch_link(NodeId id, const std::vector<NodeId>& children, const std::vector<Link>& links);
   void peer_links();
   NodeId other_end(const Peer& peer);
-  /// The host whose NVLink switches a peer stands for; kNone: those of all.
-  int32_t switch_host(const Peer& peer) const;
+  /// What joins GPUs as one NVLink switch: those of a host; or of a domain (0: the one that has no name), where the host is
+  /// kNone.
+  using SwitchKey = std::pair<int32_t, uint64_t>;
+  SwitchKey switch_of(const Peer& peer) const;
   void add_switches();
   Link peer_link(LinkKind kind, NodeId low, NodeId high, const Counts& counts);
   Rate per_link(NodeId node, LinkKind kind) const;
@@ -124,6 +127,7 @@ class Assembly {
   void network_links();
 
   Machine m_;
+  std::map<uint64_t, int32_t> hosts_;  ///< by hash
   Notes notes_;
   std::vector<Peer> peers_;
   std::vector<std::pair<NodeId, PciAddress>> pci_peers_;
@@ -131,8 +135,8 @@ class Assembly {
   std::vector<std::pair<std::string, std::string>> link_notes_;  ///< last node first
   std::map<std::pair<int32_t, PciAddress>, NodeId> by_address_;  ///< GPUs by host and address
   std::map<int, NodeId> by_rank_;
-  std::map<NodeId, int> parts_;            ///< GPUs of a pci_function
-  std::map<int32_t, NodeId> nv_switches_;  ///< by host
+  std::map<NodeId, int> parts_;  ///< GPUs of a pci_function
+  std::map<SwitchKey, NodeId> nv_switches_;
 };
 
 }  // namespace ronde::topo

@@ -114,27 +114,30 @@ void Assembly::index_gpus() {
 
 int Assembly::parts(NodeId gpu) const { return is_part(gpu) ? parts_.at(m_.node(gpu).parent) : 1; }
 
-int32_t Assembly::switch_host(const Peer& peer) const {
+Assembly::SwitchKey Assembly::switch_of(const Peer& peer) const {
+  const int32_t host = m_.node(peer.gpu).host;
+  const uint64_t domain = m_.gpu(peer.gpu).domain;
+  if (domain != 0) return {m_.hosts.size() == 1 ? host : kNone, domain};
   // Switches that the host sees by address are its own; "the switch" of a file of several hosts joins them all.
   const bool own = m_.hosts.size() == 1 || (peer.target.address && peer.target.address->domain <= 0xffff);
-  return own ? m_.node(peer.gpu).host : kNone;
+  return {own ? host : kNone, 0};
 }
 
 void Assembly::add_switches() {
   // In the order of hosts, whatever the order of the links.
   for (const Peer& peer : peers_) {
-    if (peer.target.kind == Target::Kind::nv_switch) nv_switches_.emplace(switch_host(peer), kNone);
+    if (peer.target.kind == Target::Kind::nv_switch) nv_switches_.emplace(switch_of(peer), kNone);
   }
-  for (auto& [host, id] : nv_switches_) {
+  for (auto& [key, id] : nv_switches_) {
     id = add(NodeKind::nv_switch, kNone, std::nullopt, 0);
-    m_.nodes.back().host = host;
+    m_.nodes.back().host = key.first;
   }
 }
 
 NodeId Assembly::other_end(const Peer& peer) {
   const Target& target = peer.target;
   if (target.kind == Target::Kind::cpu) return m_.numa_of(peer.gpu);
-  if (target.kind == Target::Kind::nv_switch) return nv_switches_.at(switch_host(peer));
+  if (target.kind == Target::Kind::nv_switch) return nv_switches_.at(switch_of(peer));
   NodeId other = target.node;
   if (other == kNone && target.address) {
     const auto found = by_address_.find({m_.node(peer.gpu).host, *target.address});

@@ -107,10 +107,7 @@ Result<> Builder::top(const TextItem& item, bool hosts) {
 Result<> Builder::host(const TextItem& item) {
   uint64_t hash = static_cast<uint64_t>(++hosts_);
   for (const std::string& word : item.words) {
-    std::string text;
-    const bool is_hash = text_word(word, "hash", text);
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), hash, 16);
-    if (!is_hash || code != std::errc() || end != text.data() + text.size()) return unknown_word(item, word);
+    if (!hex_word(word, "hash", hash)) return unknown_word(item, word);
   }
   if (item.children.empty()) return error(item, "holds no cpu");
   counting_.begin_host();
@@ -232,7 +229,7 @@ Result<> Builder::gpu(const TextItem& item, NodeId parent) {
       bus = false;
     } else if (word == "bus") {
       bus = true;
-    } else if (!pci_word(word, pci) && !text_word(word, "gcn", gpu.gcn) &&
+    } else if (!pci_word(word, pci) && !text_word(word, "gcn", gpu.gcn) && !hex_word(word, "domain", gpu.domain) &&
                !number_word(word, {{"dev", &gpu.dev},
                                    {"rank", &gpu.rank},
                                    {"sm", &gpu.sm, 0},

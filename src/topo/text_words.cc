@@ -91,6 +91,16 @@ bool text_word(std::string_view word, std::string_view key, std::string& place) 
   return true;
 }
 
+bool hex_word(std::string_view word, std::string_view key, uint64_t& place) {
+  std::string text;
+  uint64_t value = 0;
+  if (!text_word(word, key, text)) return false;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
+  if (code != std::errc() || end != text.data() + text.size()) return false;
+  place = value;
+  return true;
+}
+
 bool mask_word(std::string_view word, CpuMask& place) {
   std::string text;
   const auto mask = text_word(word, "cpus", text) ? CpuMask::parse(text) : std::nullopt;
@@ -124,11 +134,9 @@ bool port_word(std::string_view word, Port& port) {
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), port.latency);
     return code == std::errc() && end == text.data() + text.size() && std::isfinite(port.latency) && !std::signbit(port.latency);
   }
-  if (text_word(word, "guid", text)) {
-    uint64_t guid = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), guid, 16);
+  if (uint64_t guid = 0; hex_word(word, "guid", guid)) {
     port.guid = guid;
-    return code == std::errc() && end == text.data() + text.size();
+    return true;
   }
   return text_word(word, "name", port.name) || number_word(word, {{"dev", &port.dev},
                                                                   {"mbits", nullptr, 0, INT64_MAX, &port.speed},

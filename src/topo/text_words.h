@@ -56,9 +56,11 @@ struct Field {
 };
 
 // Each takes a word that it understands, and is false for any other one: numbers (in decimal, or hexadecimal after 0x; "-" for
-// -1), "key=text", "cpus=mask", what a PCI function says of itself, what a port does, and "400G" (the Mbit/s, or 0).
+// -1), "key=text", "key=" with 64 bits in hexadecimal, "cpus=mask", what a PCI function says of itself, what a port does, and
+// "400G" (the Mbit/s, or 0).
 bool number_word(std::string_view word, std::initializer_list<Field> fields);
 bool text_word(std::string_view word, std::string_view key, std::string& place);
+bool hex_word(std::string_view word, std::string_view key, uint64_t& place);
 bool mask_word(std::string_view word, CpuMask& place);
 bool pci_word(std::string_view word, Pci& pci);
 bool port_word(std::string_view word, Port& port);

@@ -162,6 +162,7 @@ class Writer {
     number("part", gpu.part);
     number("c2c", gpu.c2c_links, 0);
     number("c2crate", gpu.c2c_rate, 0);
+    if (gpu.domain != 0) word("domain", fmt::format("{:x}", gpu.domain));
   }
 
   void cpu_rank(const CpuRank& cpu) {

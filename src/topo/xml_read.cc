@@ -273,7 +273,7 @@ Result<int> Reader::rank(xml_node element) {
 }
 
 Result<> Reader::gpu(xml_node element, NodeId parent, std::optional<Pci> pci) {
-  known(element, {"dev", "sm", "rank", "gdr", "gcn", "arch", "mlopart"});
+  known(element, {"dev", "sm", "rank", "gdr", "gcn", "arch", "mlopart", "domain"});
   Gpu gpu;
   RONDE_TRY(gpu.dev, number(element, "dev"));
   RONDE_TRY(gpu.rank, rank(element));
@@ -284,6 +284,8 @@ Result<> Reader::gpu(xml_node element, NodeId parent, std::optional<Pci> pci) {
   RONDE_TRY(gpu.arch, number(element, "arch"));
   RONDE_TRY(gpu.gdr, number(element, "gdr", -1, 1));
   RONDE_TRY(gpu.part, number(element, "mlopart"));
+  RONDE_TRY(const auto domain, doc_.hexadecimal(element, "domain"));
+  gpu.domain = domain.value_or(0);
   if (count_children(element, {"c2c"}) > 1) return doc_.error(element, "holds more than one <c2c>");
   if (const xml_node link = element.child("c2c")) RONDE_TRY(c2c(link, gpu));
   const NodeId self = assembly_.gpu(parent, pci, std::move(gpu));

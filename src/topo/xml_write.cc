@@ -150,6 +150,7 @@ class Writer {
     number("mlopart", gpu.part);
     number("rank", gpu.rank);
     number("gdr", gpu.gdr);
+    if (gpu.domain != 0) attribute("domain", fmt::format("0x{:x}", gpu.domain));
     if (links_[static_cast<size_t>(id)].empty() && gpu.c2c_links == 0) return close();
     begin();
     for (const Link* link : links_[static_cast<size_t>(id)]) peer(*link, id, link->a == id ? link->b : link->a);

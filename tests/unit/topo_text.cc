@@ -213,3 +213,15 @@ TEST_CASE("mutated texts give a sound machine that survives writing in both form
   CHECK(read > 600);
   CHECK(read < 1900);
 }
+
+TEST_CASE("NVLink domains have names, in both forms", "[unit][topo]") {
+  const std::string text =
+      "host {\n  cpu numa=0 {\n    gpu domain=ab\n    gpu domain=cd\n  }\n}\nhost {\n  cpu numa=0 {\n    gpu domain=ab\n  }\n}\n"
+      "nvlink 0 domain x18\nnvlink 2 domain x18\nnvlink 1 domain x18\n";
+  const Reading read = read_text(text);
+  CHECK(read.machine.gpus[1].domain == 0xcd);
+  CHECK(read.machine.of_kind(NodeKind::nv_switch).size() == 2);
+  const Reading again = read_machine(to_xml(read.machine));
+  CHECK(again.machine == read.machine);
+  CHECK_FALSE(from_text("cpu { gpu domain=x }", "m").ok());
+}
