@@ -21,16 +21,16 @@ constexpr std::string_view kBuiltIn =
 constexpr std::string_view kHead = "ronde-costs";
 constexpr std::string_view kVersion = "1";
 constexpr int64_t kMostNanos = 1'000'000'000;
-constexpr int64_t kMostRate = 100'000'000;          // MB/s
+constexpr int64_t kMostRate = 100'000'000;  // MB/s
 constexpr int64_t kMostBytes = int64_t{1} << 50;
 
 /// A line with one number: its name, where it goes, its unit and range.
 struct Entry {
   std::string name;
-  int64_t Costs::* plain = nullptr;
+  int64_t Costs::*plain = nullptr;
   int protocol = -1;  ///< of the hop, where it is one
   int kind = -1;
-  int64_t HopCost::* part = nullptr;
+  int64_t HopCost::*part = nullptr;
   const char* unit = "";
   int64_t least = 0;
   int64_t most = 0;
@@ -121,7 +121,8 @@ class Reader {
     const std::string_view name = words[0];
     for (const Entry& entry : entries()) {
       if (entry.name != name) continue;
-      if (words.size() != 3 || words[2] != entry.unit) return error(fmt::format("{} is written \"{} NUMBER {}\"", name, name, entry.unit));
+      if (words.size() != 3 || words[2] != entry.unit)
+        return error(fmt::format("{} is written \"{} NUMBER {}\"", name, name, entry.unit));
       RONDE_TRY(entry.in(costs_), number(words[1], entry.least, entry.most));
       return {};
     }
@@ -211,7 +212,9 @@ const Costs& built_in_costs() {
   return costs;
 }
 
-Result<Costs> parse_costs(std::string_view text, const std::string& file, const Costs& base) { return Reader(file, base).read(text); }
+Result<Costs> parse_costs(std::string_view text, const std::string& file, const Costs& base) {
+  return Reader(file, base).read(text);
+}
 
 Result<Costs> read_costs(const std::string& path, const Costs& base) {
   std::ifstream stream(path);

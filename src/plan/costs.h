@@ -59,15 +59,17 @@ const char* to_string(CpuWork work);
 
 struct Costs {
   std::array<std::array<HopCost, kHopKinds>, kProtocols> hops{};
-  int64_t gpu_launch = 0;    ///< ns
-  int64_t gpu_channel = 1;   ///< MB/s that one channel of a GPU moves
-  int64_t cpu_launch = 0;    ///< ns of a call that needs no peer
-  int64_t cpu_wake = 0;      ///< ns
-  int64_t cpu_patience = 0;  ///< ns that a thread looks before it sleeps
-  int64_t cpu_switch = 0;    ///< ns
+  int64_t gpu_launch = 0;                                ///< ns
+  int64_t gpu_channel = 1;                               ///< MB/s that one channel of a GPU moves
+  int64_t cpu_launch = 0;                                ///< ns of a call that needs no peer
+  int64_t cpu_wake = 0;                                  ///< ns
+  int64_t cpu_patience = 0;                              ///< ns that a thread looks before it sleeps
+  int64_t cpu_switch = 0;                                ///< ns
   std::array<std::array<Curve, 2>, kCpuWorks> curves{};  ///< for process and shm
 
-  const HopCost& hop(Protocol protocol, HopKind kind) const { return hops[static_cast<size_t>(protocol)][static_cast<size_t>(kind)]; }
+  const HopCost& hop(Protocol protocol, HopKind kind) const {
+    return hops[static_cast<size_t>(protocol)][static_cast<size_t>(kind)];
+  }
   HopCost& hop(Protocol protocol, HopKind kind) { return hops[static_cast<size_t>(protocol)][static_cast<size_t>(kind)]; }
   /// `kind` is process or shm.
   const Curve& curve(CpuWork work, HopKind kind) const { return curves[static_cast<size_t>(work)][static_cast<size_t>(kind)]; }
@@ -78,8 +80,8 @@ struct Costs {
 /// The library's own table.
 const Costs& built_in_costs();
 
-/// `base` with what `text` names replaced; a curve as a whole. `file` is its name for messages: errors are invalid_argument and say
-/// file:line, the word found and what would do.
+/// `base` with what `text` names replaced; a curve as a whole. `file` is its name for messages: errors are invalid_argument and
+/// say file:line, the word found and what would do.
 Result<Costs> parse_costs(std::string_view text, const std::string& file, const Costs& base = built_in_costs());
 /// The same from a file.
 Result<Costs> read_costs(const std::string& path, const Costs& base = built_in_costs());

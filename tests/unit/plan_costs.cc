@@ -36,7 +36,8 @@ TEST_CASE("the built-in table is complete and survives its text", "[unit][plan][
 }
 
 TEST_CASE("a table replaces what it names, a curve as a whole", "[unit][plan][costs]") {
-  const auto read = parse_costs("# mine\n\nronde-costs 1\ncpu.wake 7 ns # why\nfold.shm.1024 5 4 MB/s\nfold.shm.4096 3 2 MB/s", "c.txt");
+  const auto read =
+      parse_costs("# mine\n\nronde-costs 1\ncpu.wake 7 ns # why\nfold.shm.1024 5 4 MB/s\nfold.shm.4096 3 2 MB/s", "c.txt");
   REQUIRE(read.ok());
   CHECK(read->cpu_wake == 7);
   CHECK(read->cpu_launch == built_in_costs().cpu_launch);
