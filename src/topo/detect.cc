@@ -16,7 +16,12 @@ class Detector {
   Detector(const HostFiles& files, const DetectOptions& options)
       : cpus_(read_cpu_nodes(files, !options.ignore_affinity, assembly_.notes())),
         tree_(read_pci(files)),
-        ports_(read_ports(files, assembly_.notes())) {}
+        ports_(read_ports(files, assembly_.notes())) {
+    if (options.drivers != nullptr) use_drivers(read_gpu_drivers(*options.drivers, assembly_.notes()));
+    for (auto& [address, function] : tree_) {
+      if (function.numa < 0) function.numa = numa_near(function.local_cpus);
+    }
+  }
 
   Reading run() {
     place_ports();
@@ -39,6 +44,55 @@ class Detector {
  private:
   /// What is directly above a function.
   enum class Above { host, bridge_in_machine, bridge_left_out };
+
+  /// Puts what the drivers say onto the functions with the same addresses; a virtual machine may hide some of those from its
+  /// files.
+  void use_drivers(std::vector<DriverGpu> gpus) {
+    for (DriverGpu& gpu : gpus) {
+      const auto [place, is_new] = tree_.try_emplace(gpu.address);
+      PciFunction& function = place->second;
+      if (is_new) {
+        assembly_.notes().add("GPU that only its driver shows", to_string(gpu.address));
+        function.facts.address = gpu.address;
+      }
+      function.gpu = true;
+      if (function.numa < 0) function.numa = gpu.numa;
+      if (function.max_speed == 0) function.max_speed = gpu.max_speed;
+      if (function.max_width == 0) function.max_width = gpu.max_width;
+      driver_gpus_.emplace(gpu.address, std::move(gpu));
+    }
+    for (const auto& [address, function] : tree_) {
+      if (function.gpu && function.facts.vendor == 0x10de && driver_gpus_.count(address) == 0)
+        assembly_.notes().add("GPU that its driver does not show", to_string(address));
+    }
+  }
+
+  /// The first NUMA node with CPUs among these; -1 where that says nothing.
+  int numa_near(const CpuMask& cpus) const {
+    int first = -1;
+    size_t count = 0;
+    for (size_t i = 0; i < cpus_.numas.size(); ++i) {
+      if ((cpus_.all_cpus[i] & cpus).empty()) continue;
+      if (count++ == 0) first = cpus_.numas[i].id;
+    }
+    return count < cpus_.numas.size() ? first : -1;
+  }
+
+  Target other_end(const DriverLinks& links) const {
+    using End = DriverLinks::End;
+    constexpr PciAddress kSomeSwitch = {0xfffffff, 0xff, 0xff, 0};
+    const auto place = links.address ? tree_.find(*links.address) : tree_.end();
+    const int32_t kind = place == tree_.end() ? -1 : place->second.facts.device_class;
+    Target target;
+    target.address = links.address;
+    if (links.end == End::cpu || (links.end == End::unknown && kind == 0x068001)) {
+      target.kind = Target::Kind::cpu;
+    } else if (links.end == End::nv_switch || (links.end == End::unknown && kind == 0x068000)) {
+      target.kind = Target::Kind::nv_switch;
+      if (!target.address) target.address = kSomeSwitch;
+    }
+    return target;
+  }
 
   static bool is_device(const PciFunction& function) { return function.gpu || !function.ports.empty(); }
 
@@ -125,7 +179,10 @@ class Detector {
 
   void add_device(PciFunction& function, NodeId parent) {
     if (function.gpu) {
-      assembly_.gpu(parent, link(function), {});
+      const auto known = driver_gpus_.find(function.facts.address);
+      const NodeId gpu = assembly_.gpu(parent, link(function), known == driver_gpus_.end() ? Gpu() : known->second.facts);
+      if (known == driver_gpus_.end()) return;
+      for (const DriverLinks& links : known->second.links) assembly_.peer(gpu, LinkKind::nvlink, other_end(links), links.count);
       return;
     }
     const NodeId nic = assembly_.nic(parent, link(function));
@@ -148,6 +205,7 @@ class Detector {
   CpuNodes cpus_;
   PciTree tree_;
   std::vector<FoundPort> ports_;
+  std::map<PciAddress, DriverGpu> driver_gpus_;
   std::map<PciAddress, std::set<PciAddress>> needed_;  ///< functions that lead to devices, and what of those is directly below
 };
 

@@ -25,6 +25,7 @@ struct PciFunction {
   int32_t max_speed = 0;
   int32_t max_width = 0;
   int numa = -1;
+  CpuMask local_cpus;  ///< where there is no numa
   std::optional<PciAddress> parent;
   std::optional<PciAddress> physical;  ///< of a virtual function (SR-IOV) its physical one
   bool gpu = false;

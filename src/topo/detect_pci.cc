@@ -55,6 +55,7 @@ void add(const HostFiles& files, PciTree& tree, const PciAddress& address, const
   function.max_speed = speed(files, path + "/max_link_speed");
   function.max_width = width(files, path + "/max_link_width");
   function.numa = id(files, path + "/numa_node", 0xffff);
+  if (function.numa < 0) function.local_cpus = CpuMask::parse(files.text(path + "/local_cpus").value_or("")).value_or(CpuMask());
   const std::string physical = files.resolve(path + "/physfn");
   if (!physical.empty()) function.physical = pci_address_in(physical);
   function.gpu = is_gpu(function);
