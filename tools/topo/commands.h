@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace ronde::topo_tool {
+namespace ronde::topo::tool {
 
 /// Exit statuses.
 inline constexpr int kDone = 0;
@@ -12,12 +12,24 @@ inline constexpr int kNo = 1;      ///< the question has the answer no: machines
 inline constexpr int kUsage = 2;   ///< the command line is wrong
 inline constexpr int kFailed = 3;  ///< something could not be read or written
 
+struct ShowOptions {
+  std::string input;  ///< as read_input() takes it
+  std::string svg;    ///< a file for a drawing in place of text
+  bool json = false;
+  bool channels = false;  ///< those found as well
+  bool all = false;       ///< hosts like others, and paths however many
+  std::string colour = "auto";
+  int width = 0;  ///< 0: the terminal's
+};
+/// Shows a machine.
+int show(const ShowOptions& options);
+
 struct DumpOptions {
   std::string input;   ///< as read_input() takes it
   std::string output;  ///< a file, or "" for standard output
-  std::string format;  ///< "xml", "text"; "" by the output's ending, XML where that says nothing
+  std::string format;  ///< "xml", "text", "json"; "" by the output's ending, XML where that says nothing
 };
 /// Reads a machine and writes it in a form that ronde reads.
 int dump(const DumpOptions& options);
 
-}  // namespace ronde::topo_tool
+}  // namespace ronde::topo::tool

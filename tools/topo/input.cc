@@ -12,7 +12,7 @@
 #include "topo/text.h"
 #include "topo/xml.h"
 
-namespace ronde::topo_tool {
+namespace ronde::topo::tool {
 namespace {
 
 constexpr const char* kForms =
@@ -22,13 +22,13 @@ struct Closer {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
 
-Result<topo::Reading> read_folder(const std::string& folder) {
+Result<Reading> read_folder(const std::string& folder) {
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder + "/sys", ignored)) {
     return fail(Code::invalid_argument,
                 fmt::format("cannot read a host from the folder '{}': it has no folder sys; {}", folder, kForms));
   }
-  return topo::detect(folder);
+  return detect(folder);
 }
 
 }  // namespace
@@ -44,8 +44,8 @@ Result<std::string> contents_of(const std::string& file) {
   return text;
 }
 
-Result<topo::Reading> read_input(const std::string& word) {
-  if (word.empty()) return topo::detect("");
+Result<Reading> read_input(const std::string& word) {
+  if (word.empty()) return detect("");
   std::error_code ignored;
   if (std::filesystem::is_directory(word, ignored)) return read_folder(word);
   RONDE_TRY(const std::string text, contents_of(word));
@@ -53,7 +53,7 @@ Result<topo::Reading> read_input(const std::string& word) {
   if (start == std::string::npos) return fail(Code::invalid_argument, fmt::format("the file '{}' is empty; {}", word, kForms));
   // A byte order mark comes before XML alone.
   const bool xml = text[start] == '<' || text.compare(0, 3, "\xef\xbb\xbf") == 0;
-  return xml ? topo::from_xml(text, word) : topo::from_text(text, word);
+  return xml ? from_xml(text, word) : from_text(text, word);
 }
 
 Result<> write_output(const std::string& file, const std::string& text) {
@@ -78,4 +78,4 @@ void say_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) std::fprintf(stderr, "ronde-topo: warning: %s\n", note.c_str());
 }
 
-}  // namespace ronde::topo_tool
+}  // namespace ronde::topo::tool

@@ -7,12 +7,12 @@
 #include "base/result.h"
 #include "topo/machine.h"
 
-namespace ronde::topo_tool {
+namespace ronde::topo::tool {
 
 /// The machine that a word of the command line means: "" is this host, a folder the copy of some host's sys/ and proc/, "-"
 /// standard input, anything else a file in one of the forms that ronde reads. Errors name the file, the line where there is one,
 /// and the remedy.
-Result<topo::Reading> read_input(const std::string& word);
+Result<Reading> read_input(const std::string& word);
 
 /// The whole file. Errors say why not.
 Result<std::string> contents_of(const std::string& file);
@@ -25,4 +25,4 @@ int failed(const Error& error);
 /// Says what a source leaves open, on standard error.
 void say_notes(const std::vector<std::string>& notes);
 
-}  // namespace ronde::topo_tool
+}  // namespace ronde::topo::tool
