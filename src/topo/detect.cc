@@ -13,11 +13,10 @@ std::pair<uint32_t, int> slot(const PciAddress& address) { return {address.domai
 
 class Detector {
  public:
-  Detector(const HostFiles& files, const DetectOptions& options)
-      : cpus_(read_cpu_nodes(files, !options.ignore_affinity, assembly_.notes())),
-        tree_(read_pci(files)),
-        ports_(read_ports(files, assembly_.notes())) {
-    if (options.drivers != nullptr) use_drivers(read_gpu_drivers(*options.drivers, assembly_.notes()));
+  Detector(HostFacts facts, Notes notes)
+      : cpus_(std::move(facts.cpus)), tree_(std::move(facts.tree)), ports_(std::move(facts.ports)) {
+    assembly_.notes() = std::move(notes);
+    for (DriverGpu& gpu : facts.gpus) gpus_.emplace(gpu.address, std::move(gpu));
     for (auto& [address, function] : tree_) {
       if (function.numa < 0) function.numa = numa_near(function.local_cpus);
     }
@@ -44,28 +43,6 @@ class Detector {
  private:
   /// What is directly above a function.
   enum class Above { host, bridge_in_machine, bridge_left_out };
-
-  /// Puts what the drivers say onto the functions with the same addresses; a virtual machine may hide some of those from its
-  /// files.
-  void use_drivers(std::vector<DriverGpu> gpus) {
-    for (DriverGpu& gpu : gpus) {
-      const auto [place, is_new] = tree_.try_emplace(gpu.address);
-      PciFunction& function = place->second;
-      if (is_new) {
-        assembly_.notes().add("GPU that only its driver shows", to_string(gpu.address));
-        function.facts.address = gpu.address;
-      }
-      function.gpu = true;
-      if (function.numa < 0) function.numa = gpu.numa;
-      if (function.max_speed == 0) function.max_speed = gpu.max_speed;
-      if (function.max_width == 0) function.max_width = gpu.max_width;
-      driver_gpus_.emplace(gpu.address, std::move(gpu));
-    }
-    for (const auto& [address, function] : tree_) {
-      if (function.gpu && function.facts.vendor == 0x10de && driver_gpus_.count(address) == 0)
-        assembly_.notes().add("GPU that its driver does not show", to_string(address));
-    }
-  }
 
   /// The first NUMA node with CPUs among these; -1 where that says nothing.
   int numa_near(const CpuMask& cpus) const {
@@ -179,9 +156,9 @@ class Detector {
 
   void add_device(PciFunction& function, NodeId parent) {
     if (function.gpu) {
-      const auto known = driver_gpus_.find(function.facts.address);
-      const NodeId gpu = assembly_.gpu(parent, link(function), known == driver_gpus_.end() ? Gpu() : known->second.facts);
-      if (known == driver_gpus_.end()) return;
+      const auto known = gpus_.find(function.facts.address);
+      const NodeId gpu = assembly_.gpu(parent, link(function), known == gpus_.end() ? Gpu() : known->second.facts);
+      if (known == gpus_.end()) return;
       for (const DriverLinks& links : known->second.links) assembly_.peer(gpu, LinkKind::nvlink, other_end(links), links.count);
       return;
     }
@@ -205,15 +182,46 @@ class Detector {
   CpuNodes cpus_;
   PciTree tree_;
   std::vector<FoundPort> ports_;
-  std::map<PciAddress, DriverGpu> driver_gpus_;
+  std::map<PciAddress, DriverGpu> gpus_;
   std::map<PciAddress, std::set<PciAddress>> needed_;  ///< functions that lead to devices, and what of those is directly below
 };
 
+/// Puts what the drivers say onto the functions with the same addresses; a virtual machine may hide some of those from its files.
+void add_drivers(std::vector<DriverGpu> gpus, HostFacts& facts, Notes& notes) {
+  std::set<PciAddress> shown;
+  for (DriverGpu& gpu : gpus) {
+    const auto [place, is_new] = facts.tree.try_emplace(gpu.address);
+    PciFunction& function = place->second;
+    if (is_new) {
+      notes.add("GPU that only its driver shows", to_string(gpu.address));
+      function.facts.address = gpu.address;
+    }
+    function.gpu = true;
+    if (function.numa < 0) function.numa = gpu.numa;
+    if (function.max_speed == 0) function.max_speed = gpu.max_speed;
+    if (function.max_width == 0) function.max_width = gpu.max_width;
+    shown.insert(gpu.address);
+  }
+  for (const auto& [address, function] : facts.tree) {
+    if (function.gpu && function.facts.vendor == 0x10de && shown.count(address) == 0)
+      notes.add("GPU that its driver does not show", to_string(address));
+  }
+  facts.gpus = std::move(gpus);
+}
+
 }  // namespace
+
+Reading machine_from(HostFacts facts, Notes notes) { return Detector(std::move(facts), std::move(notes)).run(); }
 
 Result<Reading> detect(const std::string& root, const DetectOptions& options) {
   RONDE_TRY(const HostFiles files, HostFiles::open(root));
-  return Detector(files, options).run();
+  Notes notes;
+  HostFacts facts;
+  facts.cpus = read_cpu_nodes(files, !options.ignore_affinity, notes);
+  facts.tree = read_pci(files);
+  facts.ports = read_ports(files, notes);
+  if (options.drivers != nullptr) add_drivers(read_gpu_drivers(*options.drivers, notes), facts, notes);
+  return machine_from(std::move(facts), std::move(notes));
 }
 
 }  // namespace ronde::topo

@@ -12,20 +12,6 @@ const std::string kNet = "/sys/class/net/";
 constexpr int64_t kEthernet = 1;  // ARPHRD_ETHER, and of IP over InfiniBand ARPHRD_INFINIBAND
 constexpr int64_t kInfiniband = 32;
 
-/// "0002:c903:00a0:b0c0", the last four groups of an address; nothing where that is 0 or no such text.
-std::optional<uint64_t> parse_guid(std::string_view text) {
-  const auto groups = split(text, ':');
-  if (groups.size() < 4) return std::nullopt;
-  uint64_t guid = 0;
-  for (size_t i = groups.size() - 4; i < groups.size(); ++i) {
-    uint16_t word = 0;
-    const auto [end, error] = std::from_chars(groups[i].data(), groups[i].data() + groups[i].size(), word, 16);
-    if (error != std::errc() || end != groups[i].data() + groups[i].size()) return std::nullopt;
-    guid = guid << 16 | word;
-  }
-  return guid == 0 ? std::nullopt : std::optional(guid);
-}
-
 /// Mbit/s of "100 Gb/sec (4X EDR)"; 0 for unknown.
 int64_t parse_rate(std::string_view text) {
   double gbits = 0;
@@ -124,6 +110,19 @@ class PortReader {
 };
 
 }  // namespace
+
+std::optional<uint64_t> parse_guid(std::string_view text) {
+  const auto groups = split(text, ':');
+  if (groups.size() < 4) return std::nullopt;
+  uint64_t guid = 0;
+  for (size_t i = groups.size() - 4; i < groups.size(); ++i) {
+    uint16_t word = 0;
+    const auto [end, error] = std::from_chars(groups[i].data(), groups[i].data() + groups[i].size(), word, 16);
+    if (error != std::errc() || end != groups[i].data() + groups[i].size()) return std::nullopt;
+    guid = guid << 16 | word;
+  }
+  return guid == 0 ? std::nullopt : std::optional(guid);
+}
 
 std::vector<FoundPort> read_ports(const HostFiles& files, Notes& notes) { return PortReader(files, notes).run(); }
 

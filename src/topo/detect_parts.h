@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "topo/assembly.h"
+#include "topo/gpu_driver.h"
 #include "topo/sysfs.h"
 
 namespace ronde::topo {
@@ -44,6 +45,21 @@ struct FoundPort {
 /// The ports that are not known to be down: RDMA devices', then those of network interfaces that share no wire with them.
 std::vector<FoundPort> read_ports(const HostFiles& files, Notes& notes);
 
+/// What GPUs are among a host's functions.
+bool is_gpu(const PciFunction& function);
+
+/// A host as one source has it, in parts.
+struct HostFacts {
+  CpuNodes cpus;
+  PciTree tree;
+  std::vector<FoundPort> ports;
+  std::vector<DriverGpu> gpus;  ///< each at a function in `tree`
+};
+/// The Machine that comes of it; `notes` are the first of its notes.
+Reading machine_from(HostFacts facts, Notes notes);
+
+/// The last four groups of an address such as "0002:c903:00a0:b0c0"; nothing where they are 0, or for any other text.
+std::optional<uint64_t> parse_guid(std::string_view text);
 /// The last PCI address among the parts of a path.
 std::optional<PciAddress> pci_address_in(std::string_view path);
 

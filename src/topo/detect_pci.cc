@@ -30,15 +30,6 @@ int32_t width(const HostFiles& files, const std::string& path) {
   return lanes < 0 ? 0 : lanes;
 }
 
-/// Display controllers of AMD are the GPUs inside its CPUs as well, which have no part in this, unless they are "other" (0x0380)
-/// as the cards for servers are. A virtual function whose physical one is on this host is a guest's.
-bool is_gpu(const PciFunction& function) {
-  const int32_t kind = function.facts.device_class >> 8;
-  if (function.physical) return false;
-  if (function.facts.vendor == 0x10de) return kind == 0x0300 || kind == 0x0302;
-  return function.facts.vendor == 0x1002 && (kind == 0x0380 || kind == 0x1200);
-}
-
 void add(const HostFiles& files, PciTree& tree, const PciAddress& address, const std::string& path) {
   const auto [place, is_new] = tree.try_emplace(address);
   if (!is_new) return;
@@ -73,6 +64,15 @@ void add(const HostFiles& files, PciTree& tree, const PciAddress& address, const
 }
 
 }  // namespace
+
+/// Display controllers of AMD are the GPUs inside its CPUs as well, which have no part in this, unless they are "other" (0x0380)
+/// as the cards for servers are. A virtual function whose physical one is on this host is a guest's.
+bool is_gpu(const PciFunction& function) {
+  const int32_t kind = function.facts.device_class >> 8;
+  if (function.physical) return false;
+  if (function.facts.vendor == 0x10de) return kind == 0x0300 || kind == 0x0302;
+  return function.facts.vendor == 0x1002 && (kind == 0x0380 || kind == 0x1200);
+}
 
 std::optional<PciAddress> pci_address_in(std::string_view path) {
   const auto parts = split(path, '/');
