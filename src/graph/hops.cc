@@ -7,21 +7,8 @@ namespace ronde::graph {
 namespace {
 
 using topo::ArcId;
-using topo::LinkKind;
 using topo::Machine;
 using topo::NodeId;
-
-bool is_near(LinkKind kind) { return kind == LinkKind::nvlink || kind == LinkKind::xgmi; }
-
-/// The rates of arcs that are near, or of those that are not; inside packages both count.
-std::vector<int64_t> rates(const Machine& machine, bool near) {
-  std::vector<int64_t> by_arc;
-  for (const topo::Link& link : machine.links) {
-    const bool counts = link.kind == LinkKind::internal || is_near(link.kind) == near;
-    by_arc.insert(by_arc.end(), 2, counts ? link.rate : 0);
-  }
-  return by_arc;
-}
 
 /// Sends from one node as much as possible to another, one shortest path with something left after the other.
 class Flow {
@@ -82,32 +69,6 @@ class Flow {
 
 }  // namespace
 
-Ways ways_between(const Machine& machine, std::span<const NodeId> devices, Reach reach) {
-  const topo::Wiring wiring(machine);
-  Ways ways;
-  ways.devices = static_cast<int>(devices.size());
-  ways.nodes.assign(devices.begin(), devices.end());
-  ways.between.resize(devices.size() * devices.size());
-  ways.capacity.assign(topo::arc_count(machine), 0);
-  for (const bool near : {true, false}) {
-    if (!near && reach == Reach::near) break;
-    const std::vector<int64_t> left = rates(machine, near);
-    topo::Routing routing;
-    routing.left = left;
-    for (size_t from = 0; from < devices.size(); ++from) {
-      const auto paths = topo::paths_from(wiring, devices[from], routing);
-      for (size_t to = 0; to < devices.size(); ++to) {
-        const topo::Path& path = paths[static_cast<size_t>(devices[to])];
-        std::vector<Way>& known = ways.between[from * devices.size() + to];
-        if (from == to || !path.found() || (!known.empty() && known[0].arcs == path.arcs)) continue;
-        known.push_back({path.arcs, path.distance});
-        for (const ArcId arc : path.arcs) ways.capacity[static_cast<size_t>(arc)] = machine.link(topo::link_of(arc)).rate;
-      }
-    }
-  }
-  return ways;
-}
-
 int64_t least_flow(const Machine& machine, std::span<const NodeId> devices, std::span<const int64_t> capacity) {
   const topo::Wiring wiring(machine);
   Flow flow(wiring, capacity);
@@ -117,6 +78,11 @@ int64_t least_flow(const Machine& machine, std::span<const NodeId> devices, std:
     if (least > 0) least = std::min(least, flow.run(devices[i], devices.first(1), least));
   }
   return least;
+}
+
+int64_t flow_from(const Machine& machine, NodeId from, std::span<const NodeId> targets, std::span<const int64_t> capacity) {
+  const topo::Wiring wiring(machine);
+  return Flow(wiring, capacity).run(from, targets, std::numeric_limits<int64_t>::max());
 }
 
 int64_t leaving_flow(const Machine& machine, std::span<const NodeId> devices, std::span<const int64_t> capacity) {

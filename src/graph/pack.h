@@ -12,7 +12,8 @@ enum class Shape : uint8_t {
   chain,  ///< a tree in which no device has two children: loads each hop in both directions
 };
 
-/// One ring or chain: devices in order, and of each hop which of its ways is taken. A chain has one hop less.
+/// One ring or chain: devices in order, and of each hop which of its ways is taken. A chain has one hop less. The first device
+/// is the network where the ways have one.
 struct Order {
   std::vector<int> devices;
   std::vector<int> way;

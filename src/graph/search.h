@@ -18,8 +18,9 @@ struct Limits {
   int min_channels = 1;  ///< of fewer, some are divided
   /// What one channel's threads move at most, in MB/s; more only where max_channels times this is not enough for the links.
   int64_t max_rate = 50000;
-  /// How many ways between devices are looked at, in all: bounds the time, by a number that is the same on every rank.
-  int64_t steps = 400000;
+  /// How many ways between devices are looked at, in all: bounds the time, by a number that is the same on every rank. Of more
+  /// than 32 devices as many times more as there are more pairs.
+  int64_t steps = 300000;
   Rules rules;
 };
 

@@ -42,8 +42,9 @@ class Splitter {
     std::iota(root_.begin(), root_.end(), 0);
     for (const Link& link : m_.links) {
       if (is_network(link.a) || is_network(link.b)) continue;
-      const auto [low, high] = std::minmax(root(link.a), root(link.b));
-      root_[static_cast<size_t>(high)] = low;
+      const NodeId a = root(link.a);
+      const NodeId b = root(link.b);
+      root_[static_cast<size_t>(std::max(a, b))] = std::min(a, b);
     }
   }
 

