@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "tune/model.h"
+#include "tune/plugin.h"
 
 namespace ronde {
 namespace {
@@ -192,6 +193,40 @@ Alternative* by_model(const CallShape& call, const TuneRules& rules, Field& fiel
   return found.best;
 }
 
+/// The cheapest of the tuner plugin's table, if the plugin itself wrote its cost: then it beats also what the table has no row for.
+Alternative* by_tuner(Field& field) {
+  Alternative* best = nullptr;
+  for (Alternative& it : field.all) {
+    if (it.outcome != Outcome::slower || tuner_row(it.algorithm->name) < 0) continue;
+    if (best == nullptr || tuner_cost(it) < tuner_cost(*best)) best = &it;
+  }
+  return best != nullptr && best->written.has_value() ? best : nullptr;
+}
+
+/// Takes what the plugin rules out from what may be chosen, unless nothing would be left.
+void rule_out(const CallShape& call, const Tuner& tuner, Field* field) {
+  const auto out = [](const Alternative& it) { return it.outcome == Outcome::slower && it.written.has_value() && *it.written < 0; };
+  const auto n = static_cast<size_t>(std::count_if(field->all.begin(), field->all.end(), out));
+  if (n == field->count) {
+    log_once(fmt::format("the tuner plugin {} rules out everything that {} can use: ignored", tuner.identity(), name_of(call.spec.coll)));
+    for (Alternative& it : field->all) it.written.reset();
+    return;
+  }
+  field->count -= n;
+  for (Alternative& it : field->all) it.outcome = out(it) ? Outcome::ruled_out : it.outcome;
+}
+
+/// Asks the plugin. What it prefers, with the reason, or nullptr where the model decides.
+Alternative* ask(const CallShape& call, const Tuner& tuner, Field* field, int* channels, std::string* reason) {
+  *channels = tuner.advise(call, field->all);
+  rule_out(call, tuner, field);
+  Alternative* const best = by_tuner(*field);
+  if (best != nullptr) {
+    *reason = fmt::format("the tuner plugin {} gives {} {} us, the least of its table", tuner.identity(), best->algorithm->name, *best->written);
+  }
+  return best;
+}
+
 }  // namespace
 
 std::string_view canonical_reason(const CallShape& call, const TuneRules& rules) {
@@ -200,7 +235,7 @@ std::string_view canonical_reason(const CallShape& call, const TuneRules& rules)
   return rules.deterministic() ? "RONDE_DETERMINISTIC=1" : "";
 }
 
-Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, Tuner*) {
+Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, const Tuner* tuner) {
   const std::string_view canonical = canonical_reason(call, rules);
   Field field = collect(call, rules, !canonical.empty());
   RONDE_TRY(check_algorithms(call, rules, field, canonical));
@@ -211,7 +246,18 @@ Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const
     if (it.outcome != Outcome::unsupported) plan(call, channels, rules, inputs, &it);
   }
   Evaluation made;
-  Alternative& best = *by_model(call, rules, field, canonical, &made.choice.reason);
+  Alternative* taken = nullptr;
+  if (tuner != nullptr) {
+    int asked = 0;
+    taken = ask(call, *tuner, &field, &asked, &made.choice.reason);
+    const int wanted = channels_of(bytes_of(call), rules, asked);
+    if (wanted != channels) {
+      for (Alternative& it : field.all) {
+        if (it.outcome != Outcome::unsupported) plan(call, wanted, rules, inputs, &it);
+      }
+    }
+  }
+  Alternative& best = taken != nullptr ? *taken : *by_model(call, rules, field, canonical, &made.choice.reason);
   best.outcome = Outcome::chosen;
   made.choice.algorithm = best.algorithm;
   made.choice.channels = best.channels;
@@ -223,7 +269,7 @@ Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const
   return made;
 }
 
-Result<Choice> choose(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, Tuner* tuner) {
+Result<Choice> choose(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, const Tuner* tuner) {
   RONDE_TRY(Evaluation made, evaluate(call, rules, inputs, tuner));
   return std::move(made.choice);
 }

@@ -139,9 +139,9 @@ std::string_view canonical_reason(const CallShape& call, const TuneRules& rules)
 /// Chooses by the cost model among what exists, what the rules admit and what the call needs: integer averages and
 /// RONDE_DETERMINISTIC need a canonical algorithm. A forced algorithm that does not exist for the collective or is not canonical
 /// where that is needed: the best other one with one warning (log_once), or invalid_usage naming both when strict. Deterministic:
-/// depends on its arguments alone, and on the answers of `tuner` where there is one (see tune/plugin.h; not const: it is asked).
-Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, Tuner* tuner = nullptr);
+/// depends on its arguments alone, and on the answers of `tuner` where there is one (tune/plugin.h).
+Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, const Tuner* tuner = nullptr);
 /// The choice of evaluate().
-Result<Choice> choose(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, Tuner* tuner = nullptr);
+Result<Choice> choose(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, const Tuner* tuner = nullptr);
 
 }  // namespace ronde

@@ -1,0 +1,38 @@
+// Version 4 of the tuner interface: get is told whether the buffers are registered.
+#include "tune/plugin_abi.h"
+
+namespace ronde {
+namespace {
+
+struct TunerV4 {
+  const char* name;
+  int (*init)(size_t ranks, size_t nodes, TunerLog log, void** context);
+  int (*get)(void* context, int function, size_t bytes, int pipe_ops, float** table, int algorithms, int protocols,
+             int registered, int* channels);
+  int (*destroy)(void* context);
+};
+
+class AdapterV4 final : public TunerAbi {
+ public:
+  explicit AdapterV4(const TunerV4& plugin) : plugin_(plugin) {}
+  const char* name() const override { return plugin_.name; }
+  bool complete() const override { return plugin_.init != nullptr && plugin_.get != nullptr && plugin_.destroy != nullptr; }
+  int init(const TunerComm& comm, TunerLog log) override { return plugin_.init(comm.ranks, comm.nodes, log, &context_); }
+  int get(int function, size_t bytes, TunerTable* table, int* channels) override {
+    return plugin_.get(context_, function, bytes, 1, reinterpret_cast<float**>(table->cost), kTunerAlgorithms, kTunerProtocols, 0,
+                       channels);
+  }
+  int end() override { return plugin_.destroy(context_); }
+
+ private:
+  const TunerV4& plugin_;
+  void* context_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<TunerAbi> adapt_tuner_v4(const void* symbol) {
+  return std::make_unique<AdapterV4>(*static_cast<const TunerV4*>(symbol));
+}
+
+}  // namespace ronde
