@@ -80,7 +80,8 @@ Result<> explain(const Comm& comm, const ronde::Op& op, rondeChoice_t* out) {
     copy_text(out->reason, comm->fabric().describe(op.root));
     return {};
   }
-  RONDE_TRY(const ronde::Choice choice, comm->plans().choose_only(ronde::shape_of(op)));
+  RONDE_TRY(const ronde::Evaluation made, comm->plans().evaluate(ronde::shape_of(op)));
+  const ronde::Choice& choice = made.choice;
   copy_text(out->algorithm, comm->ranks() == 1 ? "copy" : choice.algorithm->name);
   copy_text(out->protocol, choice.protocol);
   out->channels = choice.channels;

@@ -23,6 +23,7 @@
 #include "kernels/cpu/reduce.h"
 #include "transport/fabric.h"
 #include "tune/choose.h"
+#include "tune/plugin.h"
 
 namespace ronde {
 
@@ -112,6 +113,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Result<> bring_up();
   Result<> agree();
   Result<> gather_inputs();
+  Result<> agree_on_tuner(const TunerComm& comm, std::span<const uint64_t> loaded);
   Result<> make_fabric();
   SeatLimits limits() const;
   void publish_state(RankState state);
@@ -129,6 +131,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   const ReduceTable* table_ = nullptr;
   TuneRules rules_;
   TuneInputs inputs_;
+  std::unique_ptr<Tuner> tuner_;
   std::unique_ptr<Plans> plans_;
   std::shared_ptr<HostStream> own_stream_;
 

@@ -227,8 +227,8 @@ Result<double> Group::simulate_end() {
   double microseconds = 0;
   for (const Op& op : ops) {
     if (op.coll == Coll::send || op.coll == Coll::recv) continue;  // the model has collectives only
-    RONDE_TRY(const Choice choice, op.comm->plans().choose_only(shape_of(op)));
-    microseconds += static_cast<double>(choice.nanos) * 1e-3;
+    RONDE_TRY(const Evaluation made, op.comm->plans().evaluate(shape_of(op)));
+    microseconds += static_cast<double>(made.choice.nanos) * 1e-3;
   }
   return microseconds;
 }

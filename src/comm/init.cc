@@ -11,6 +11,7 @@
 #include "base/thread.h"
 #include "comm/communicator.h"
 #include "comm/local_ranks.h"
+#include "comm/tuners.h"
 #include "exec/watch.h"
 
 namespace ronde {
@@ -48,6 +49,7 @@ struct RankFacts {
   uint64_t process = 0;
   uint32_t cores = 1;
   uint32_t lends = 0;
+  uint64_t tuner = 0;  ///< see agree_on_tuner
 };
 
 uint32_t usable_cores() {
@@ -86,7 +88,7 @@ Result<> Communicator::bring_up() {
   RONDE_TRY(agree());
   RONDE_TRY(make_fabric());
   RONDE_TRY(gather_inputs());
-  plans_ = std::make_unique<Plans>(*seat_, rules_, inputs_);
+  plans_ = std::make_unique<Plans>(*seat_, rules_, inputs_, tuner_.get());
   own_stream_ = blocking_ ? nullptr : std::make_shared<HostStream>();
   seat_->control().state.store(static_cast<uint32_t>(RankState::alive), std::memory_order_seq_cst);
   RONDE_TRY(bootstrap_->barrier());
@@ -158,6 +160,8 @@ Result<> Communicator::gather_inputs() {
   mine.process = fnv1a_u64(reinterpret_cast<uintptr_t>(&anchor), fnv1a_u64(static_cast<uint64_t>(getpid()), mine.host));
   mine.cores = usable_cores();
   mine.lends = 1;
+  if (ranks_ > 1) tuner_ = Tuner::load(*config_);
+  mine.tuner = tuner_word(tuner_.get(), *config_);
   for (int peer = 0; peer < ranks_; ++peer) {
     Loan loan;
     if (peer != rank_ && !fabric().lend(peer, &facts, sizeof facts, &loan)) mine.lends = 0;
@@ -184,7 +188,14 @@ Result<> Communicator::gather_inputs() {
   const int64_t spin = config_->integer(Setting::spin);
   seat_->set_patience(spin >= 0 ? static_cast<int>(spin) : inputs_.ranks_per_core > 1 ? 20 : 4000,
                       inputs_.ranks_per_core > 1 ? 8 : 20);
-  return {};
+  TunerComm told{bootstrap_->token()[0], static_cast<size_t>(ranks_), hosts.size(), ranks_, 0};
+  for (const auto& [host, use] : hosts) {
+    told.least_ranks = std::min(told.least_ranks, static_cast<int>(use.first));
+    told.most_ranks = std::max(told.most_ranks, static_cast<int>(use.first));
+  }
+  std::vector<uint64_t> loaded;
+  for (const RankFacts& f : facts) loaded.push_back(f.tuner);
+  return agree_on_tuner(told, loaded);
 }
 
 Result<> Communicator::run_init(std::function<Result<>()> job) {

@@ -50,11 +50,12 @@ Result<std::shared_ptr<const Chosen>> Plans::find(const CallShape& shape) {
   const auto at = chosen_.find(key);
   if (at != chosen_.end()) return at->second;
   auto made = std::make_shared<Chosen>();
-  RONDE_TRY(made->choice, choose(shape, rules_, inputs_));
+  RONDE_TRY(made->choice, choose(shape, rules_, inputs_, tuner_));
   RONDE_TRY(made->plan, plan(shape.spec, *made->choice.algorithm, made->choice.channels));
   made->algorithm_index = static_cast<int>(made->choice.algorithm - algorithms().data());
   made->choice_hash = fnv1a_u64(made->choice.slice, fnv1a_u64(static_cast<uint64_t>(made->choice.channels),
                                                              fnv1a_u64(made->choice.merged ? 1 : 0, fnv1a("choice"))));
+  if (tuner_ != nullptr) return std::shared_ptr<const Chosen>(made);
   if (chosen_.size() >= kKeptShapes) chosen_.clear();
   chosen_[key] = made;
   return std::shared_ptr<const Chosen>(made);

@@ -30,12 +30,15 @@ struct Chosen {
 /// The cache of a communicator. One thread at a time, as the communicator itself.
 class Plans {
  public:
-  Plans(Seat& seat, const TuneRules& rules, const TuneInputs& inputs) : seat_(seat), rules_(rules), inputs_(inputs) {}
+  /// `tuner` may be nullptr. A plugin is asked for every call, as its interface promises: then only Programs are kept.
+  Plans(Seat& seat, const TuneRules& rules, const TuneInputs& inputs, const Tuner* tuner)
+      : seat_(seat), rules_(rules), inputs_(inputs), tuner_(tuner) {}
 
   Result<std::shared_ptr<const Chosen>> find(const CallShape& shape);
-  /// The choice alone; makes nothing.
-  Result<Choice> choose_only(const CallShape& shape) const { return choose(shape, rules_, inputs_); }
+  /// The choice and what it was made from; makes no Programs.
+  Result<Evaluation> evaluate(const CallShape& shape) const { return ronde::evaluate(shape, rules_, inputs_, tuner_); }
   const TuneInputs& inputs() const { return inputs_; }
+  const TuneRules& rules() const { return rules_; }
 
  private:
   Result<std::shared_ptr<const Plan>> plan(const CollSpec& spec, const Algorithm& algorithm, int channels);
@@ -45,6 +48,7 @@ class Plans {
   Seat& seat_;
   const TuneRules& rules_;
   TuneInputs inputs_;
+  const Tuner* tuner_;
   std::map<ShapeKey, std::shared_ptr<const Chosen>> chosen_;
   std::map<PlanKey, std::shared_ptr<const Plan>> plans_;
 };

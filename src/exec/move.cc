@@ -51,8 +51,8 @@ Result<Slot*> arrival(const Work& work, const Port& port) {
                                  mine.message() ? "message" : "collective", mine.sequence, work.seat->rank(), describe_call(mine), port.rank,
                                  describe_call(theirs, slot.count));
   if (slot.sequence != mine.sequence) text += fmt::format(" (its number {})", slot.sequence);
-  if (slot.coll_type_op == (mine.packed() & 0xffffffffu) && slot.count == mine.count && root == mine.root) {
-    text += ", and they chose different algorithms, channels or slices: set the same variables on all ranks";
+  if (((slot.coll_type_op ^ mine.packed()) & 0xffffffu) == 0 && slot.count == mine.count && root == mine.root) {  // all but the algorithm
+    text += ", and they chose different algorithms, channels or slices: set the same variables on all ranks; a tuner plugin has to answer the same on all";
   }
   return fail(Code::invalid_usage, text + "; all ranks must issue the same calls in the same order", Scope::communicator);
 }
