@@ -84,6 +84,18 @@ typedef struct {
 ncclResult_t rondeExplain(ncclComm_t comm, rondeCall_t call, size_t count, ncclDataType_t type, ncclRedOp_t op, int root,
                           rondeChoice_t* choice);
 
+/** Forms of rondeExplainAll's text. */
+typedef enum {
+  rondeText = 0, /**< lines for people */
+  rondeJson = 1  /**< one JSON object; docs/tuning.md has its keys */
+} rondeForm_t;
+
+/** As rondeExplain, with every algorithm that there is: what the model expects of it, and why it was not chosen. Copies the text, at most `size` bytes
+ *  with the final 0, and sets `needed`, unless it is NULL, to the bytes that all of it takes; `text` may be NULL where `size` is 0.
+ *  ncclInvalidArgument for rondeSend and rondeRecv, which have no alternatives. */
+ncclResult_t rondeExplainAll(ncclComm_t comm, rondeCall_t call, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, rondeForm_t form,
+                             char* text, size_t size, size_t* needed);
+
 #ifdef __cplusplus
 }
 #endif

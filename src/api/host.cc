@@ -10,6 +10,7 @@
 #include "comm/handles.h"
 #include "exec/stream.h"
 #include "ronde.h"
+#include "tune/explain.h"
 
 namespace {
 
@@ -148,6 +149,31 @@ RONDE_EXTENSION(ncclResult_t, rondeExplain,
     rondeChoice_t filled{};
     RONDE_TRY(explain(found, example, &filled));
     return ronde::store_choice(filled, choice);
+  });
+}
+
+RONDE_EXTENSION(ncclResult_t, rondeExplainAll,
+                (ncclComm_t comm, rondeCall_t call, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, rondeForm_t form, char* text, size_t size,
+                 size_t* needed)) {
+  return border("rondeExplainAll", [&]() -> Result<> {
+    if (text == nullptr && size != 0) return fail(Code::invalid_argument, fmt::format("text is NULL, but size is {}", size));
+    if (form != rondeText && form != rondeJson) return fail(Code::invalid_argument, fmt::format("form {} is neither rondeText nor rondeJson", static_cast<int>(form)));
+    RONDE_TRY(const Comm found, find(comm));
+    RONDE_TRY(found->usable());
+    RONDE_TRY(const ronde::Op example, example_op(found, call, count, type, op, root));
+    if (example.coll == ronde::Coll::send || example.coll == ronde::Coll::recv) {
+      return fail(Code::invalid_argument, "a message has no algorithm to choose, and so no alternatives; rondeExplain says how it travels");
+    }
+    const ronde::CallShape shape = ronde::shape_of(example);
+    const ronde::Plans& plans = found->plans();
+    RONDE_TRY(const ronde::Evaluation made, plans.evaluate(shape));
+    const std::string whole = form == rondeJson ? ronde::explain_json(shape, plans.rules(), made) : ronde::explain_text(shape, plans.rules(), made);
+    if (needed != nullptr) *needed = whole.size() + 1;
+    if (size == 0) return {};
+    const size_t n = std::min(whole.size(), size - 1);
+    memcpy(text, whole.data(), n);
+    text[n] = '\0';
+    return {};
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/thread.h"
 #include "exec/runner.h"
+#include "tune/estimate.h"
 
 namespace ronde {
 namespace {
@@ -80,6 +81,43 @@ Result<> check_own_ranks(const std::vector<Op>& ops) {
     }
   }
   return {};
+}
+
+/// Everything about a group's calls that can be known to be wrong without running them. Enters their communicators.
+Result<> check_calls(const std::vector<Op>& ops, Entered* entered) {
+  for (const Op& op : ops) {
+    if (op.comm->blocking() != ops.front().comm->blocking()) {
+      return fail(Code::invalid_argument, "a group may not mix blocking and non-blocking communicators");
+    }
+    RONDE_TRY(entered->add(op.comm));
+  }
+  for (const auto& comm : entered->comms()) RONDE_TRY(comm->usable());
+  RONDE_TRY(check_self_messages(ops));
+  return check_own_ranks(ops);
+}
+
+/// How long the calls take together, as they are run: a rank's collectives one after another and its messages beside them; ranks and communicators
+/// beside each other; but the work of all is done by the one thread that calls.
+Result<uint64_t> group_nanos(const std::vector<Op>& ops) {
+  std::map<const Communicator*, uint64_t> in_turn;
+  uint64_t longest = 0, busy = 0;
+  const auto add = [](uint64_t& sum, uint64_t more) { sum = sum > UINT64_MAX - more ? UINT64_MAX : sum + more; };
+  for (const Op& op : ops) {
+    const TuneInputs& inputs = op.comm->plans().inputs();
+    Estimate one;
+    if (op.coll == Coll::send || op.coll == Coll::recv) {
+      one = estimate_message(bytes_of(op), inputs);
+      longest = std::max(longest, one.nanos);
+    } else {
+      RONDE_TRY(const Evaluation made, op.comm->plans().evaluate(shape_of(op)));
+      one = estimate(shape_of(op), made.choice, inputs);
+      uint64_t& sum = in_turn[op.comm.get()];
+      add(sum, one.nanos);
+      longest = std::max(longest, sum);
+    }
+    add(busy, one.busy);
+  }
+  return std::max(longest, busy);
 }
 
 /// True when every call of the group on this communicator is a Send: then small ones may return before their Recv.
@@ -222,15 +260,16 @@ Result<double> Group::simulate_end() {
   if (!open()) return fail(Code::invalid_usage, "ncclGroupSimulateEnd without ncclGroupStart");
   if (--depth_ > 0) return 0.0;
   const std::vector<Op> ops = std::exchange(ops_, {});
-  jobs_.clear();
-  if (spoilt_.has_value()) return *std::exchange(spoilt_, std::nullopt);
-  double microseconds = 0;
-  for (const Op& op : ops) {
-    if (op.coll == Coll::send || op.coll == Coll::recv) continue;  // the model has collectives only
-    RONDE_TRY(const Evaluation made, op.comm->plans().evaluate(shape_of(op)));
-    microseconds += static_cast<double>(made.choice.nanos) * 1e-3;
-  }
-  return microseconds;
+  const std::vector<InitJob> jobs = std::exchange(jobs_, {});
+  const std::optional<Error> spoilt = std::exchange(spoilt_, std::nullopt);
+  const Error no_init = fail(Code::invalid_usage, "a group that makes communicators cannot be estimated: end it by ncclGroupEnd");
+  for (const InitJob& job : jobs) job.publish(spoilt.value_or(no_init));
+  if (spoilt.has_value()) return *spoilt;
+  if (!jobs.empty()) return no_init;
+  Entered entered;
+  RONDE_TRY(check_calls(ops, &entered));
+  RONDE_TRY(const uint64_t nanos, group_nanos(ops));
+  return static_cast<double>(nanos) * 1e-3;
 }
 
 Result<Code> Group::run() {
@@ -283,15 +322,7 @@ Result<Code> Group::run_ops(const std::vector<Op>& ops) {
   if (ops.empty()) return Code::success;
   const bool blocking = ops.front().comm->blocking();
   Entered entered;
-  for (const Op& op : ops) {
-    if (op.comm->blocking() != blocking) {
-      return fail(Code::invalid_argument, "a group may not mix blocking and non-blocking communicators");
-    }
-    RONDE_TRY(entered.add(op.comm));
-  }
-  for (const auto& comm : entered.comms()) RONDE_TRY(comm->usable());
-  RONDE_TRY(check_self_messages(ops));
-  RONDE_TRY(check_own_ranks(ops));
+  RONDE_TRY(check_calls(ops, &entered));
   RONDE_TRY(Runner * runner, Runner::of_this_thread());
   std::vector<Planned> plan;
   for (const Op& op : ops) {

@@ -33,7 +33,8 @@ class Group {
 
   /// Ends one level; the outermost one runs everything. invalid_usage without a start.
   Result<Code> end();
-  /// Ends one level; the outermost one estimates instead of running: the model's time for all calls in microseconds.
+  /// Ends one level; the outermost one runs nothing and estimates instead: the model's time for all calls together, in microseconds. Errors as
+  /// those of end(); invalid_usage also where the group makes communicators.
   Result<double> simulate_end();
 
  private:

@@ -1,0 +1,39 @@
+#include "tune/estimate.h"
+
+#include <algorithm>
+
+#include "tune/model.h"
+
+namespace ronde {
+namespace {
+
+Estimate of(const Footprint& shape, int ranks, const Execution& run, const TuneInputs& inputs) {
+  if (!shape.known) return {};
+  Footprint work{.known = true, .blocks = shape.blocks, .widest = shape.widest};  // without hops: nothing is waited for
+  work.busiest = shape.busiest;
+  return {nanos_of(shape, ranks, run, inputs), nanos_of(work, ranks, run, inputs)};
+}
+
+}  // namespace
+
+Estimate estimate(const CallShape& call, const Choice& choice, const TuneInputs& inputs) {
+  if (call.count == 0) return {};
+  const Footprint shape = footprint(choice.algorithm->name, call.spec);
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(call.count, size_of(call.type), &bytes)) bytes = SIZE_MAX;
+  const Execution run{.block = largest_block(call.spec.coll, bytes, choice.channels, shape.blocks),
+                      .slice = choice.slice,
+                      .merged = choice.merged,
+                      .channels = choice.channels};
+  return of(shape, call.spec.ranks, run, inputs);
+}
+
+Estimate estimate_message(size_t bytes, const TuneInputs& inputs) {
+  if (bytes == 0) return {};
+  // One hop of one block: what a broadcast between two ranks is.
+  const CollSpec spec{Coll::broadcast, 2, 0};
+  const Execution run{.block = bytes, .slice = std::max<size_t>(64, inputs.slot_capacity)};
+  return of(footprint("ring", spec), spec.ranks, run, inputs);
+}
+
+}  // namespace ronde
