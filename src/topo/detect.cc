@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "topo/detect_parts.h"
+#include "topo/hwloc_parts.h"
 
 namespace ronde::topo {
 namespace {
@@ -221,6 +222,9 @@ Result<Reading> detect(const std::string& root, const DetectOptions& options) {
   facts.tree = read_pci(files);
   facts.ports = read_ports(files, notes);
   if (options.drivers != nullptr) add_drivers(read_gpu_drivers(*options.drivers, notes), facts, notes);
+  if (options.hwloc != nullptr) {
+    if (auto hwloc = ask_hwloc(*options.hwloc, notes)) add_hwloc(std::move(*hwloc), facts);
+  }
   return machine_from(std::move(facts), std::move(notes));
 }
 

@@ -1,4 +1,4 @@
-// What hwloc's XML says of a host, as the other sources of detection give it.
+// hwloc as a source of detection: its XML, from a file or from its library.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,8 @@
 
 #include "base/result.h"
 #include "topo/detect_parts.h"
+#include "topo/hwloc.h"
+#include "topo/xml_dom.h"
 
 namespace ronde::topo {
 
@@ -29,7 +31,14 @@ inline constexpr HwlocModel kHwlocModels[] = {{"P100", 60, 20000},   {"V100", 70
                                               {"H800", 90, 25000},   {"GH200", 90, 25000}, {"B200", 100, 50000},
                                               {"GB200", 100, 50000}, {"B300", 103, 50000}, {"GB300", 103, 50000}};
 
-/// See from_hwloc_xml.
-Result<HostFacts> read_hwloc_xml(std::string_view text, const std::string& file, Notes& notes);
+/// What hwloc's XML, a document whose root is <topology>, says of a host. hwloc knows neither speeds of ports nor, mostly, models
+/// of GPUs. What is missing is unknown, what is broken an invalid_argument that names file:line, element and attribute.
+Result<HostFacts> read_hwloc(const XmlDocument& document, Notes& notes);
+
+/// What hwloc finds on the running host; nothing, and a note, where it fails, or is of a version that is not known. No note where
+/// it is not there.
+std::optional<HostFacts> ask_hwloc(const HwlocApi& api, Notes& notes);
+/// Adds to a host's own facts what they lack: where functions are, functions that are not in them, links of GPUs without any.
+void add_hwloc(HostFacts hwloc, HostFacts& facts);
 
 }  // namespace ronde::topo

@@ -1,5 +1,4 @@
-#include "topo/hwloc_xml.h"
-
+// Machines as hwloc writes them: the XML of lstopo, versions 1 to 3 of its format.
 #include <fmt/core.h>
 #include <algorithm>
 #include <charconv>
@@ -8,7 +7,6 @@
 
 #include "topo/detect_parts.h"
 #include "topo/hwloc_parts.h"
-#include "topo/xml_dom.h"
 
 namespace ronde::topo {
 namespace {
@@ -25,7 +23,6 @@ class Reader {
 
   Result<HostFacts> run() {
     const xml_node root = doc_.root();
-    if (std::string_view(root.name()) != "topology") return doc_.error(root, "expected <topology>, the root of hwloc's format");
     RONDE_TRY(check_version(root));
     Context top;
     // Version 3 has the machine's infos here.
@@ -345,15 +342,6 @@ void Reader::links(const std::vector<std::string_view>& names, const std::vector
 
 }  // namespace
 
-Result<HostFacts> read_hwloc_xml(std::string_view text, const std::string& file, Notes& notes) {
-  RONDE_TRY(const auto document, XmlDocument::parse(text, file));
-  return Reader(*document, notes).run();
-}
-
-Result<Reading> from_hwloc_xml(std::string_view text, const std::string& file) {
-  Notes notes;
-  RONDE_TRY(HostFacts facts, read_hwloc_xml(text, file, notes));
-  return machine_from(std::move(facts), std::move(notes));
-}
+Result<HostFacts> read_hwloc(const XmlDocument& document, Notes& notes) { return Reader(document, notes).run(); }
 
 }  // namespace ronde::topo

@@ -10,7 +10,7 @@
 
 namespace ronde::topo {
 
-/// Reads the text of a topology file; `file` is its name for messages. What is missing is unknown and gets a conservative value;
+/// Reads the text of a topology file, or of a file that hwloc wrote (the XML of lstopo); `file` is its name for messages. What is missing is unknown and gets a conservative value;
 /// what is broken (no XML, another root, a number that is none, a second GPU at an address) is an invalid_argument that names
 /// file:line, element and attribute. Any input gives one or the other.
 Result<Reading> from_xml(std::string_view text, const std::string& file);

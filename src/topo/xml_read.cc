@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "topo/assembly.h"
+#include "topo/hwloc_parts.h"
 #include "topo/xml.h"
 #include "topo/xml_dom.h"
 
@@ -115,7 +116,6 @@ class Reader {
 Result<> Reader::check_root(xml_node root) {
   if (is(root, "graphs"))
     return doc_.error(root, "this is a graph file (NCCL_GRAPH_FILE), not a topology file; expected <system>");
-  if (is(root, "topology")) return doc_.error(root, "this is hwloc's format, not a topology file of NCCL; expected <system>");
   if (!is(root, "system")) return doc_.error(root, "expected <system>, the root of a topology file");
   if (!root.attribute("version")) {
     assembly_.notes().add("<system> without version, read as version 1", at(root));
@@ -385,7 +385,10 @@ Result<> Reader::net(xml_node element, NodeId parent, NodeId& nic) {
 
 Result<Reading> from_xml(std::string_view text, const std::string& file) {
   RONDE_TRY(const std::unique_ptr<XmlDocument> document, XmlDocument::parse(text, file));
-  return Reader(*document).run();
+  if (!is(document->root(), "topology")) return Reader(*document).run();
+  Notes notes;
+  RONDE_TRY(HostFacts facts, read_hwloc(*document, notes));
+  return machine_from(std::move(facts), std::move(notes));
 }
 
 }  // namespace ronde::topo

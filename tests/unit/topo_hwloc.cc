@@ -9,8 +9,9 @@
 
 #include "support/catch.h"
 #include "support/topo.h"
+#include "topo/detect.h"
 #include "topo/hwloc_parts.h"
-#include "topo/hwloc_xml.h"
+#include "topo/xml.h"
 
 using namespace ronde;
 using namespace ronde::topo;
@@ -62,7 +63,7 @@ std::string with(const std::string& old_part, const std::string& new_part) {
 }
 
 Reading hwloc(const std::string& text) {
-  const auto reading = from_hwloc_xml(text, "h.xml");
+  const auto reading = from_xml(text, "h.xml");
   INFO((reading.ok() ? std::string() : reading.error().what));
   REQUIRE(reading.ok());
   CHECK(check(reading->machine) == std::vector<std::string>{});
@@ -71,7 +72,7 @@ Reading hwloc(const std::string& text) {
 }
 
 std::string hwloc_error(const std::string& text) {
-  const auto reading = from_hwloc_xml(text, "h.xml");
+  const auto reading = from_xml(text, "h.xml");
   REQUIRE_FALSE(reading.ok());
   CHECK(reading.code() == Code::invalid_argument);
   return reading.error().what;
@@ -157,7 +158,6 @@ TEST_CASE("hwloc's XML: PCI links of each generation and width", "[unit][topo]")
 }
 
 TEST_CASE("hwloc's XML: a wrong value says where it stands", "[unit][topo]") {
-  CHECK(hwloc_error("<system/>") == "h.xml:1: <system>: expected <topology>, the root of hwloc's format");
   CHECK(hwloc_error(with("version=\"2.0\"", "version=\"7\"")) ==
         "h.xml:3: <topology> version=\"7\": expected a version from 1.0 to 3.x");
   CHECK(hwloc_error(with("0000:02:00.0", "0000:02")) ==
@@ -224,7 +224,7 @@ TEST_CASE("hwloc's XML, cut off and mutated: a sound machine, or an error with i
       }
     }
     INFO("round " << round << "\n" << text);
-    const auto result = from_hwloc_xml(text, "h.xml");
+    const auto result = from_xml(text, "h.xml");
     if (!result.ok()) {
       REQUIRE(result.error().what.rfind("h.xml:", 0) == 0);
       continue;
@@ -274,4 +274,119 @@ TEST_CASE("hwloc's XML of real machines", "[unit][topo]") {
   CHECK(groups.numas.size() == 4);
   for (const NodeId port : groups.of_kind(NodeKind::port))
     CHECK(groups.numa(groups.numa_of(port)).id == (groups.port(port).name == "qib0" ? 1 : 0));
+}
+
+namespace {
+
+std::string fake_text;  ///< what a library of the test writes
+
+/// The library that is installed; without init where there is none.
+const HwlocApi& installed() {
+  static const HwlocApi api = load_hwloc();
+  return api;
+}
+
+bool noted(const Notes& notes, const std::string& part) {
+  const auto all = notes.sentences();
+  return std::any_of(all.begin(), all.end(), [&](const std::string& note) { return contains(note, part); });
+}
+
+}  // namespace
+
+TEST_CASE("hwloc at run time: this host is the same with it and without", "[unit][topo]") {
+  if (installed().version == nullptr) RONDE_SKIP("no libhwloc.so.15");
+  Notes notes;
+  const auto facts = ask_hwloc(installed(), notes);
+  REQUIRE(facts.has_value());
+  CHECK(notes.sentences().empty());
+  const Reading files = detect("/").value();
+  CHECK(facts->cpus.all_cpus.size() == files.machine.numas.size());
+  const Reading both = detect("/", {.hwloc = &installed()}).value();
+  CHECK(both.machine == files.machine);
+  CHECK(both.notes == files.notes);
+}
+
+TEST_CASE("hwloc at run time: absent, of another version, failing", "[unit][topo]") {
+  Notes notes;
+  CHECK(load_hwloc("libronde-no-such-hwloc.so").version == nullptr);
+  CHECK(!ask_hwloc({}, notes).has_value());
+  CHECK(notes.sentences().empty());
+  HwlocApi api;
+  api.version = [] { return 0x00010b00U; };
+  CHECK(!ask_hwloc(api, notes).has_value());
+  CHECK(noted(notes, "hwloc is of a version that is not known, and not used: 1.11"));
+  api.version = [] { return 0x00030000U; };
+  CHECK(!ask_hwloc(api, notes).has_value());
+  CHECK(noted(notes, "3.0"));
+  // Of the right version, but not whole.
+  api.version = [] { return 0x00020800U; };
+  CHECK(!ask_hwloc(api, notes).has_value());
+  if (installed().version == nullptr) return;
+  for (int broken = 0; broken < 5; ++broken) {
+    INFO(broken);
+    api = installed();
+    if (broken == 0) api.init = [](void**) { return -1; };
+    if (broken == 1) api.flags = [](void*, unsigned long) { return -1; };
+    if (broken == 2) api.io_filter = [](void*, int) { return -1; };
+    if (broken == 3) api.load = [](void*) { return -1; };
+    if (broken == 4) api.write = [](void*, char**, int*, unsigned long) { return -1; };
+    Notes failed;
+    CHECK(!ask_hwloc(api, failed).has_value());
+    CHECK(noted(failed, "hwloc is not used: it cannot read this host"));
+  }
+}
+
+TEST_CASE("hwloc at run time: what it writes may be broken, or without end", "[unit][topo]") {
+  HwlocApi api;
+  api.version = [] { return 0x00020800U; };
+  api.init = [](void** topology) {
+    *topology = &fake_text;
+    return 0;
+  };
+  api.flags = [](void*, unsigned long) { return 0; };
+  api.io_filter = [](void*, int) { return 0; };
+  api.load = [](void*) { return 0; };
+  api.write = [](void*, char** text, int* length, unsigned long) {
+    *text = fake_text.data();
+    *length = static_cast<int>(fake_text.size());
+    return 0;
+  };
+  api.free = [](void*, char*) {};
+  api.destroy = [](void*) {};
+  fake_text = GENERATE(std::string(), std::string("<topology"), std::string("<topology version=\"9\"/>"), std::string("\0<", 2));
+  Notes notes;
+  CHECK(!ask_hwloc(api, notes).has_value());
+  CHECK(noted(notes, "hwloc is not used"));
+  fake_text = kWhole;
+  CHECK(ask_hwloc(api, notes).has_value());
+  fake_text = kWhole + std::string("\0<>", 3);
+  const auto facts = ask_hwloc(api, notes);
+  REQUIRE(facts.has_value());
+
+  SECTION("it adds what is lacking: functions, where they are, links of GPUs") {
+    HostFacts host;
+    host.cpus = facts->cpus;
+    host.tree[{0, 0x85, 0, 0}].facts.address = {0, 0x85, 0, 0};
+    add_hwloc(*facts, host);
+    CHECK(host.tree.size() == facts->tree.size());
+    CHECK(host.tree.at({0, 0x85, 0, 0}).local_cpus.text() == "f0");
+    CHECK(host.tree.at({0, 0x85, 0, 0}).facts.vendor == -1);
+    REQUIRE(host.gpus.size() == 2);
+    CHECK(host.gpus[0].facts.sm == 70);
+    CHECK(host.gpus[0].facts.dev == -1);
+    CHECK(host.gpus[0].links.size() == 2);
+  }
+  SECTION("and nothing of what is there") {
+    HostFacts host;
+    host.cpus = facts->cpus;
+    host.gpus.push_back(
+        {.address = {0, 2, 0, 0}, .facts = {.dev = 7, .sm = 90}, .links = {{DriverLinks::End::nv_switch, {}, 18}}});
+    PciFunction& function = host.tree[{0, 2, 0, 0}];
+    function.local_cpus.set(9);
+    add_hwloc(*facts, host);
+    CHECK(host.tree.at({0, 2, 0, 0}).local_cpus.text() == "200");
+    CHECK(host.gpus[0].facts.dev == 7);
+    CHECK(host.gpus[0].facts.sm == 90);
+    CHECK(host.gpus[0].links.size() == 1);
+  }
 }
