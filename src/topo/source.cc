@@ -102,6 +102,12 @@ Result<std::optional<Reading>> described_host(const Config& config, const Chosen
   return std::optional<Reading>();
 }
 
+Result<Reading> running_host(bool ignore_affinity) {
+  static const GpuDrivers drivers = load_gpu_drivers();
+  static const HwlocApi hwloc = load_hwloc();
+  return detect("", {ignore_affinity, &drivers, &hwloc});
+}
+
 }  // namespace
 
 Result<Reading> load_machine(const std::string& path) {
@@ -122,8 +128,8 @@ Result<Reading> load_machine(const std::string& path) {
   return xml ? from_xml(text, path) : from_text(text, path);
 }
 
-Result<Reading> machine_of_host(const Config& config, uint64_t host_hash) {
-  RONDE_TRY(Reading found, detect("", {.ignore_affinity = config.flag(Setting::ignore_cpu_affinity)}));
+Result<Reading> machine_of_host(const Config& config, uint64_t host_hash, Cpus cpus) {
+  RONDE_TRY(Reading found, running_host(cpus == Cpus::of_host || config.flag(Setting::ignore_cpu_affinity)));
   for (Host& host : found.machine.hosts) host.hash = host_hash;
   const Chosen chosen = chosen_file(config);
   std::vector<std::string> notes;
