@@ -1,0 +1,165 @@
+#include "tools/plan/explain.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <optional>
+
+#include <fmt/core.h>
+
+#include "base/lists.h"
+#include "base/words.h"
+#include "tune/choose.h"
+#include "tune/explain.h"
+#include "tune/plugin.h"
+
+namespace ronde::plan::tool {
+namespace {
+
+constexpr int kMostRanks = 1 << 20;
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+/// The value, of `n` that count from 0, whose name is `word`; the error lists all.
+template <class Value>
+Result<Value> named(std::string_view kind, const std::string& word, int n) {
+  std::vector<std::string> known;
+  for (int i = 0; i < n; ++i) {
+    known.emplace_back(name_of(static_cast<Value>(i)));
+    if (same_word(known.back(), word)) return static_cast<Value>(i);
+  }
+  return fail(Code::invalid_argument, fmt::format("\"{}\" is no {}; known are {}", word, kind, comma_list(known)));
+}
+
+Result<CallShape> shape_of(const ExplainOptions& options) {
+  CallShape shape;
+  RONDE_TRY(shape.spec.coll, named<Coll>("collective", options.call, static_cast<int>(Coll::send)));
+  RONDE_TRY(shape.type, named<DataType>("data type", options.type, kDataTypes));
+  RONDE_TRY(shape.op, named<ReduceOp>("operation", options.op, static_cast<int>(ReduceOp::avg) + 1));
+  if (options.ranks < 1 || options.ranks > kMostRanks) {
+    return fail(Code::invalid_argument, fmt::format("{} ranks: their number is 1 to {}", options.ranks, kMostRanks));
+  }
+  if (options.root < 0 || options.root >= options.ranks) {
+    return fail(Code::invalid_argument, fmt::format("root {} is outside 0 to {}", options.root, options.ranks - 1));
+  }
+  if (options.nodes < 1 || options.nodes > options.ranks) {
+    return fail(Code::invalid_argument,
+                fmt::format("{} nodes: their number is 1 to that of ranks, {}", options.nodes, options.ranks));
+  }
+  if (options.cores < 0) return fail(Code::invalid_argument, fmt::format("{} cores: their number is 1 or more", options.cores));
+  if (options.least > options.most) {
+    return fail(Code::invalid_argument,
+                fmt::format("sizes begin at {} bytes and end before, at {}", options.least, options.most));
+  }
+  if (options.factor < 2)
+    return fail(Code::invalid_argument, fmt::format("the factor between sizes is {}; it is 2 or more", options.factor));
+  shape.spec.ranks = options.ranks;
+  shape.spec.root = has_root(shape.spec.coll) ? options.root : 0;
+  return shape;
+}
+
+TuneInputs inputs_of(const ExplainOptions& options, const Config& config) {
+  TuneInputs inputs;
+  const int cores = options.cores > 0 ? options.cores : usable_cores();
+  const int most = (options.ranks + options.nodes - 1) / options.nodes;
+  inputs.ranks = options.ranks;
+  inputs.ranks_per_core = (most + cores - 1) / cores;
+  inputs.one_process = !options.processes;
+  inputs.lends = !config.flag(Setting::p2p_disable);
+  inputs.slots = static_cast<uint32_t>(config.integer(Setting::slots));
+  inputs.slot_capacity = static_cast<uint32_t>(config.bytes(Setting::buffsize) / inputs.slots / 64 * 64);
+  inputs.lend_threshold = config.bytes(Setting::lend_threshold);
+  return inputs;
+}
+
+/// Elements of a call whose larger buffer has `bytes`, as its count argument has them.
+size_t count_of(const CallShape& shape, uint64_t bytes) {
+  const Coll coll = shape.spec.coll;
+  const bool whole = coll == Coll::all_reduce || coll == Coll::broadcast || coll == Coll::reduce;
+  return bytes / size_of(shape.type) / (whole ? 1 : static_cast<uint64_t>(shape.spec.ranks));
+}
+
+struct Sized {
+  CallShape call;
+  uint64_t bytes;
+  Evaluation made;
+};
+
+bool may_be_chosen(const Alternative& one) { return one.outcome == Outcome::chosen || one.outcome == Outcome::slower; }
+
+/// What stands at the end of a table: why an algorithm is not to be chosen from, by the first size where it is not.
+std::string footnotes(const std::vector<Sized>& rows, const TuneRules& rules) {
+  std::string text;
+  for (size_t i = 0; i < rows.front().made.alternatives.size(); ++i) {
+    const auto row =
+        std::find_if(rows.begin(), rows.end(), [i](const Sized& one) { return !may_be_chosen(one.made.alternatives[i]); });
+    if (row == rows.end()) continue;
+    const Alternative& one = row->made.alternatives[i];
+    text += fmt::format("{}: {}\n", one.algorithm->name, why(one, row->call, rules, row->made));
+  }
+  return text;
+}
+
+std::string table_of(const std::vector<Sized>& rows, const TuneRules& rules) {
+  std::string text = fmt::format("{:>12} {:>4} {:>9}", "bytes", "chan", "slice");
+  for (const Alternative& one : rows.front().made.alternatives) text += fmt::format(" {:>13}", one.algorithm->name);
+  text += "\n";
+  for (const Sized& row : rows) {
+    text += fmt::format("{:>12} {:>4} {:>9}", row.bytes, row.made.choice.channels, row.made.choice.slice);
+    for (const Alternative& one : row.made.alternatives) {
+      const std::string cost = one.nanos == UINT64_MAX ? "-" : fmt::format("{}.{}", one.nanos / 1000, one.nanos % 1000 / 100);
+      text += fmt::format(" {:>13}", one.outcome == Outcome::chosen      ? "*" + cost
+                                     : may_be_chosen(one) || cost == "-" ? cost
+                                                                         : "(" + cost + ")");
+    }
+    text += "\n";
+  }
+  return text + footnotes(rows, rules);
+}
+
+std::string title_of(const ExplainOptions& options, const CallShape& shape, const TuneInputs& inputs) {
+  const Coll coll = shape.spec.coll;
+  return fmt::format("{} of {}{}{}, {} ranks{}, {} to a core, {}; microseconds by the model, * chosen, () not to be chosen\n",
+                     name_of(coll), name_of(shape.type), has_reduction(coll) ? fmt::format(", {}", name_of(shape.op)) : "",
+                     has_root(coll) ? fmt::format(", root {}", shape.spec.root) : "", shape.spec.ranks,
+                     options.nodes > 1 ? fmt::format(" on {} nodes", options.nodes) : "", inputs.ranks_per_core,
+                     options.processes ? "a process each" : "threads of one process");
+}
+
+/// The plugin that the settings ask for, started for these ranks as for rank 0 of a communicator; nullptr for none.
+Result<std::unique_ptr<Tuner>> tuner_of(const ExplainOptions& options, const Config& config) {
+  std::unique_ptr<Tuner> tuner = options.ranks > 1 ? Tuner::load(config) : nullptr;
+  if (tuner == nullptr) return tuner;
+  TunerComm comm{1, static_cast<size_t>(options.ranks), static_cast<size_t>(options.nodes), options.ranks / options.nodes, 0};
+  comm.most_ranks = (options.ranks + options.nodes - 1) / options.nodes;
+  RONDE_TRY(tuner->start(comm));
+  return tuner;
+}
+
+}  // namespace
+
+Result<std::string> explain(const ExplainOptions& options, const Config& config) {
+  RONDE_TRY(CallShape shape, shape_of(options));
+  RONDE_TRY(const TuneRules rules, TuneRules::parse(config));
+  RONDE_TRY(const std::unique_ptr<Tuner> tuner, tuner_of(options, config));
+  const TuneInputs inputs = inputs_of(options, config);
+  std::vector<Sized> rows;
+  for (uint64_t bytes = options.least;; bytes *= options.factor) {
+    shape.count = count_of(shape, bytes);
+    RONDE_TRY(Evaluation made, evaluate(shape, rules, inputs, tuner.get()));
+    rows.push_back({shape, bytes, std::move(made)});
+    if (bytes == 0 || bytes > options.most / options.factor) break;
+  }
+  if (!options.json)
+    return rows.size() == 1 ? explain_text(rows[0].call, rules, rows[0].made)
+                            : title_of(options, shape, inputs) + table_of(rows, rules);
+  std::string json = "[";
+  for (const Sized& row : rows) json += (json.size() > 1 ? ",\n " : "") + explain_json(row.call, rules, row.made);
+  return json + "]\n";
+}
+
+}  // namespace ronde::plan::tool
