@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "graph/asked.h"
 #include "graph/check.h"
 #include "graph/join.h"
 #include "graph/load.h"
@@ -57,7 +58,10 @@ Result<Joined> find_channels(const Machine& machine, std::span<const NodeId> dev
   RONDE_TRY(check_devices(machine, devices, limits));
   const Units units = units_of(machine, devices, !limits.rules.asked.empty());
   Joined joined;
-  if (units.all.size() == 1) {
+  if (!limits.rules.asked.empty()) {
+    if (units.all.size() > 1) RONDE_TRY(check_ports(machine, devices, units));
+    RONDE_TRY(joined, asked_channels(machine, devices, units, shape, limits));
+  } else if (units.all.size() == 1) {
     RONDE_TRY(Channels found, search(machine, devices, shape, limits));
     joined.channels = std::move(found.channels);
     joined.bound = found.bound;

@@ -52,8 +52,14 @@ Error no_channel(const Machine& machine, const Ways& ways, Shape shape, const Li
                     "searched host by host.",
                     topo::describe(machine, ways.nodes[0]), topo::describe(machine, ways.nodes[static_cast<size_t>(to)])));
   }
-  return fail(Code::internal_error, fmt::format("No {} through {} devices was found in {} steps.",
-                                                shape == Shape::ring ? "ring" : "chain", ways.devices, limits.steps));
+  const char* name = shape == Shape::ring ? "ring" : "chain";
+  if (ways.gated) {
+    return fail(Code::invalid_usage,
+                fmt::format("No {} through {} devices and a port was found in {} steps; links that carry little may be why.",
+                            name, ways.gate(), limits.steps));
+  }
+  return fail(Code::internal_error,
+              fmt::format("No {} through {} devices was found in {} steps.", name, ways.devices, limits.steps));
 }
 
 }  // namespace ronde::graph

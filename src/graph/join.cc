@@ -10,17 +10,6 @@ namespace {
 using topo::ArcId;
 using Arcs = std::vector<ArcId>;
 
-/// Arcs of a kind's machine as those of one node of that kind.
-void append(const Unit& unit, const Arcs& arcs, bool backwards, Arcs& to) {
-  const auto own = [&](ArcId arc) { return 2 * unit.links[static_cast<size_t>(topo::link_of(arc))] + arc % 2; };
-  to.reserve(to.size() + arcs.size());
-  if (backwards) {
-    for (auto arc = arcs.rbegin(); arc != arcs.rend(); ++arc) to.push_back(topo::reverse(own(*arc)));
-  } else {
-    for (const ArcId arc : arcs) to.push_back(own(arc));
-  }
-}
-
 class Joiner {
  public:
   Joiner(const Units& units, const Strands& strands, int ranks) : units_(units), strands_(strands), ranks_(ranks) {}
@@ -40,14 +29,14 @@ class Joiner {
         const int device = strand.devices[back ? n - 1 - i : i];
         channel.ring.push_back(unit.ranks[static_cast<size_t>(device)]);
         Arcs& hop = channel.hops.emplace_back();
-        if (i + 1 < n) append(unit, strand.hops[back ? n - 2 - i : i], back, hop);
+        if (i + 1 < n) append_arcs(unit, strand.hops[back ? n - 2 - i : i], back, hop);
       }
       Arcs& hop = channel.hops.back();
-      append(unit, back ? strand.in : strand.out, back, hop);
+      append_arcs(unit, back ? strand.in : strand.out, back, hop);
       const size_t next = (node + 1) % nodes;
       const bool next_back = turns(next);
       const Strand& there = strand_of(next, number);
-      append(units_.all[next], next_back ? there.out : there.in, next_back, hop);
+      append_arcs(units_.all[next], next_back ? there.out : there.in, next_back, hop);
     }
     return channel;
   }
@@ -64,15 +53,15 @@ class Joiner {
       const auto rank = [&](size_t i) { return static_cast<size_t>(unit.ranks[static_cast<size_t>(strand.devices[i])]); };
       for (size_t i = 1; i < strand.devices.size(); ++i) {
         channel.parent[rank(i)] = static_cast<int>(rank(i - 1));
-        append(unit, strand.hops[i - 1], true, channel.hops[rank(i)]);
+        append_arcs(unit, strand.hops[i - 1], true, channel.hops[rank(i)]);
       }
       channel.parent[rank(0)] = -1;
       if (parent[node] == -1) continue;
       const auto up = static_cast<size_t>(parent[node]);
       const Strand& above = strand_of(up, number);
       channel.parent[rank(0)] = units_.all[up].ranks[static_cast<size_t>(above.devices[0])];
-      append(unit, strand.in, true, channel.hops[rank(0)]);
-      append(units_.all[up], above.in, false, channel.hops[rank(0)]);
+      append_arcs(unit, strand.in, true, channel.hops[rank(0)]);
+      append_arcs(units_.all[up], above.in, false, channel.hops[rank(0)]);
     }
     return channel;
   }
@@ -89,6 +78,16 @@ class Joiner {
 };
 
 }  // namespace
+
+void append_arcs(const Unit& unit, const Arcs& arcs, bool backwards, Arcs& to) {
+  const auto own = [&](ArcId arc) { return 2 * unit.links[static_cast<size_t>(topo::link_of(arc))] + arc % 2; };
+  to.reserve(to.size() + arcs.size());
+  if (backwards) {
+    for (auto arc = arcs.rbegin(); arc != arcs.rend(); ++arc) to.push_back(topo::reverse(own(*arc)));
+  } else {
+    for (const ArcId arc : arcs) to.push_back(own(arc));
+  }
+}
 
 std::vector<Channel> join(const Units& units, const Strands& strands, Shape shape, int ranks) {
   const Joiner joiner(units, strands, ranks);

@@ -71,11 +71,17 @@ void align(const std::vector<Strand>& to, std::vector<Strand>& strands) {
   }
 }
 
+/// More kinds of nodes than these share the steps.
+constexpr size_t kManyKinds = 8;
+
 Result<Strands> search_through(const Units& units, Shape shape, const Limits& limits, const Gate& gate) {
   std::vector<Packed> all;
   Strands strands;
+  Limits each = limits;
+  if (units.kinds.size() > kManyKinds)
+    each.steps = limits.steps * static_cast<int64_t>(kManyKinds) / static_cast<int64_t>(units.kinds.size());
   for (const UnitKind& kind : units.kinds) {
-    all.push_back(pack_best(kind.machine, kind.devices, shape, limits, gate));
+    all.push_back(pack_best(kind.machine, kind.devices, shape, each, gate));
     if (all.back().orders.empty()) return no_channel(kind.machine, all.back().ways, shape, limits);
     strands.bound = all.size() == 1 ? all.back().bound : std::min(strands.bound, all.back().bound);
     strands.steps += all.back().steps;
