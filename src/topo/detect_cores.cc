@@ -24,10 +24,11 @@ int64_t cache_bytes(const std::string& text) {
   return error == std::errc() && size > 0 && size <= kMaxCacheBytes && size * scale <= kMaxCacheBytes ? size * scale : 0;
 }
 
-/// The CPUs of a list that has `cpu` in it; else that one alone.
-CpuMask sharers(const HostFiles& files, const std::string& path, int cpu) {
-  const auto mask = parse_cpu_list(files.text(path).value_or(""));
-  if (mask && mask->test(cpu)) return *mask;
+/// The CPUs of a list that has `cpu` in it, or of a mask where there is no list; else that one alone.
+CpuMask sharers(const HostFiles& files, const std::string& list, const std::string& mask, int cpu) {
+  auto cpus = parse_cpu_list(files.text(list).value_or(""));
+  if (!cpus || cpus->empty()) cpus = CpuMask::parse(files.text(mask).value_or(""));
+  if (cpus && cpus->test(cpu)) return *cpus;
   CpuMask alone;
   alone.set(cpu);
   return alone;
@@ -43,7 +44,7 @@ void read_caches(const HostFiles& files, int cpu, std::vector<Cache>& caches) {
                                    [&](const Cache& cache) { return cache.level == *level && cache.cpus.test(cpu); });
     if (known || files.text(folder + "type") == "Instruction") continue;
     caches.push_back({static_cast<int>(*level), cache_bytes(files.text(folder + "size").value_or("")),
-                      sharers(files, folder + "shared_cpu_list", cpu)});
+                      sharers(files, folder + "shared_cpu_list", folder + "shared_cpu_map", cpu)});
   }
 }
 
@@ -73,8 +74,9 @@ Result<HostCpus> detect_cpus(const std::string& root) {
     for (const int cpu : numa.cpus.list()) {
       read_caches(files, cpu, result.caches);
       if (done.test(cpu)) continue;
-      // The older name of core_cpus_list is on every kernel.
-      const CpuMask core = sharers(files, folder_of(cpu) + "topology/thread_siblings_list", cpu) & numa.cpus;
+      // The older name of core_cpus is on every kernel.
+      const std::string siblings = folder_of(cpu) + "topology/thread_siblings";
+      const CpuMask core = sharers(files, siblings + "_list", siblings, cpu) & numa.cpus;
       done = done | core;
       result.cores.push_back({numa.id, core});
     }

@@ -7,6 +7,7 @@ namespace ronde::topo {
 namespace {
 
 const std::string kDevices = "/sys/bus/pci/devices/";
+const std::string kNvidia = "/proc/driver/nvidia/gpus/";  // the driver's GPUs, a folder each
 
 /// -1 where the file holds no number from 0 to `most`.
 int32_t id(const HostFiles& files, const std::string& path, int64_t most) {
@@ -88,6 +89,14 @@ PciTree read_pci(const HostFiles& files) {
     const auto address = parse_pci_address(name);
     const std::string path = files.resolve(kDevices + name);
     if (address && !path.empty()) add(files, tree, *address, path);
+  }
+  // Some copies of a host's files lack the vendors of its functions.
+  for (const std::string& name : files.names(kNvidia)) {
+    const auto address = parse_pci_address(name);
+    const auto place = address ? tree.find(*address) : tree.end();
+    if (place == tree.end() || place->second.physical) continue;
+    place->second.gpu = true;
+    if (place->second.facts.vendor < 0) place->second.facts.vendor = 0x10de;
   }
   return tree;
 }

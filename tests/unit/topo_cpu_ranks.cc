@@ -99,6 +99,21 @@ TEST_CASE("cores with their siblings, and caches of levels 2 and 3, each once", 
   CHECK(found.quota == 0);
 }
 
+TEST_CASE("masks tell what lists do not", "[unit][topo]") {
+  const FakeHost host;
+  two_nodes(host);
+  const HostCpus lists = read(host);
+  for (int cpu = 0; cpu < 16; ++cpu) {
+    const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu);
+    const std::string core = std::to_string(1 << cpu % 4) + "0" + std::to_string(1 << cpu % 4);
+    host.file(folder + "/topology/thread_siblings_list", "");
+    host.file(folder + "/topology/thread_siblings", core + (cpu % 8 < 4 ? "\n" : "0\n"));
+    std::filesystem::remove(host.at(folder + "/cache/index3/shared_cpu_list"));
+    host.file(folder + "/cache/index3/shared_cpu_map", cpu % 8 < 4 ? "0000,00000f0f\n" : "0000,0000f0f0\n");
+  }
+  CHECK(read(host) == lists);
+}
+
 TEST_CASE("cores lack the CPUs that are off or not the cgroup's; a core that has none is none", "[unit][topo]") {
   const FakeHost host;
   two_nodes(host);

@@ -211,6 +211,31 @@ TEST_CASE("NUMA nodes of memory alone are no CPUs; their devices are at the near
   CHECK(m.numas.at(0).model == -1);
 }
 
+TEST_CASE("functions of unknown vendor are GPUs where their driver lists them; where they are, the CPUs near them tell",
+          "[unit][topo]") {
+  const FakeHost host;
+  host.numa(0, "0f");
+  host.numa(8, "f0");
+  host.numa(9, "f00");
+  host.file("/proc/self/cgroup", "0::/\n");
+  host.file("/sys/fs/cgroup/cpuset.cpus.effective", "0-3\n");
+  const std::pair<const char*, const char*> gpus[] = {
+      {"0004:05:00.0", "00f0"}, {"0004:06:00.0", "0ff0"}, {"0004:07:00.0", "0fff"}, {"0004:08:00.0", "x"}};
+  for (const auto& [address, cpus] : gpus) {
+    host.file(std::string("/sys/bus/pci/devices/") + address + "/class", "0x030000\n");
+    host.file(std::string("/sys/bus/pci/devices/") + address + "/local_cpus", cpus);
+    host.file(std::string("/proc/driver/nvidia/gpus/") + address + "/information", "");
+  }
+  host.file("/sys/bus/pci/devices/0004:09:00.0/class", "0x030000\n");
+  host.file("/proc/driver/nvidia/gpus/0004:99:00.0/information", "");
+  const Reading reading = detected(host.root());
+  CHECK(tree_text(reading.machine) ==
+        "NUMA node 0 f\n  gpu 0004:07:00.0 0x0\n  gpu 0004:08:00.0 0x0\n"
+        "NUMA node 8 0\n  gpu 0004:05:00.0 0x0\n  gpu 0004:06:00.0 0x0\n"
+        "NUMA node 9 0\n");
+  CHECK(noted(reading, "NUMA node not known, taken to be the first: 0004:07:00.0, 0004:08:00.0"));
+}
+
 TEST_CASE("virtual functions share their adapter, and those of GPUs are no GPUs", "[unit][topo]") {
   const FakeHost host;
   host.numa(0, "ff");
