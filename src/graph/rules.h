@@ -23,7 +23,7 @@ struct Rules {
   /// GPUs further apart do not access each other's memory; `loc`: none do but parts of one.
   topo::Distance p2p_level = topo::Distance::sys;
   bool p2p = true;
-  bool shm = true;  ///< through memory of the CPU where there is no direct access; else such devices have the network only
+  bool shm = true;  ///< through memory of the CPU where there is no direct access; else such devices have the network alone
   bool pxn = true;  ///< out by a port near another GPU, over NVLink
   bool nvb = true;  ///< over NVLink through one other GPU, where two have no links of their own
   /// Orders to take instead of a search, of all channels: numbers between blanks, channels between bars: "0 1 2 3 | 3 2 1 0".

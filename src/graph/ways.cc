@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "graph/hops.h"
 
@@ -176,6 +177,32 @@ std::vector<std::vector<Way>> ways_out(const topo::Wiring& wiring, const std::ve
   return all;
 }
 
+/// For devices without any other way to each other: out by the port nearest to one, in by that nearest to the other.
+void network_ways(const topo::Wiring& wiring, const Rules& rules, Ways& ways) {
+  const auto lacks = [&](size_t pair) {
+    return ways.between[pair].empty() && pair % ways.nodes.size() != pair / ways.nodes.size();
+  };
+  bool any = false;
+  for (size_t pair = 0; pair < ways.between.size(); ++pair) any = any || lacks(pair);
+  const std::vector<Exit> exits = exits_of(wiring.machine());
+  if (!any || exits.empty()) return;
+  const auto out = ways_out(wiring, ways.nodes, exits, rules);
+  const auto nearest = [&](size_t device) {
+    return *std::min_element(out[device].begin(), out[device].end(), [](const Way& a, const Way& b) {
+      return std::pair(a.arcs.empty(), a.distance) < std::pair(b.arcs.empty(), b.distance);
+    });
+  };
+  for (size_t pair = 0; pair < ways.between.size(); ++pair) {
+    if (!lacks(pair)) continue;
+    Way way = nearest(pair / ways.nodes.size());
+    const std::vector<ArcId> in = backwards(nearest(pair % ways.nodes.size()).arcs);
+    if (way.arcs.empty() || in.empty()) continue;
+    way.arcs.insert(way.arcs.end(), in.begin(), in.end());
+    way = {way.arcs, Distance::net, -1, returns(way.arcs)};
+    add(wiring.machine(), std::move(way), pair, ways);
+  }
+}
+
 constexpr int kMostPeers = 2;  ///< through as many other GPUs a device reaches a port
 
 /// From `device` over NVLink to those GPUs that are nearest to an exit.
@@ -235,7 +262,10 @@ Ways ways_between(const Machine& machine, std::span<const NodeId> devices, Reach
   ways.between.resize(devices.size() * devices.size());
   ways.capacity.assign(topo::arc_count(machine), 0);
   near_ways(wiring, rules, ways);
-  if (reach == Reach::far) far_ways(wiring, rules, ways);
+  if (reach == Reach::far) {
+    far_ways(wiring, rules, ways);
+    network_ways(wiring, rules, ways);
+  }
   return ways;
 }
 

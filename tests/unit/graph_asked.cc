@@ -89,7 +89,8 @@ TEST_CASE("orders that are none are told", "[unit][graph]") {
   CHECK(error(m, many) == "33 channels are asked for, but 32 is the most.");
   Rules none;
   none.p2p = none.shm = false;
-  CHECK(error(m, "0 1 2 3", none) == "The order asked for leads from rank 0 to rank 1, but from gpu 0 to gpu 1 there is no way.");
+  CHECK(error(read_text("2 cpu rome { 2 gpu a100 }").machine, "0 1 2 3", none) ==
+        "The order asked for leads from rank 0 to rank 1, but from gpu 0 to gpu 1 there is no way.");
 }
 
 TEST_CASE("orders over links that carry too little are an error", "[unit][graph]") {

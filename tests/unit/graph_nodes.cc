@@ -299,7 +299,7 @@ TEST_CASE("more channels than there are links for are parts of others", "[unit][
   CHECK(found(m, gpus(m), Shape::chain, limits).channels.size() >= 6);
 }
 
-TEST_CASE("without direct access devices share memory of their CPU; without that too there is no way", "[unit][graph]") {
+TEST_CASE("without direct access devices share memory of their CPU, without that too they have the network", "[unit][graph]") {
   const Machine m = hosts("cpu rome { switch gen4x16 { 2 gpu a100 } }");
   Limits limits;
   limits.rules.p2p = false;
@@ -312,6 +312,14 @@ TEST_CASE("without direct access devices share memory of their CPU; without that
   CHECK(found(m, gpus(m), Shape::ring, limits).channels[0].hops[0].size() == 2);
   limits.rules.p2p = limits.rules.shm = false;
   CHECK(contains(error(m, limits), "There is no way from gpu 0 to gpu 1"));
+  const Machine port = hosts("cpu rome { switch gen4x16 { 2 gpu a100; nic gen4x16 200G } }");
+  for (const Machine& several : {port, copies(port, 2)}) {
+    for (const Shape shape : {Shape::ring, Shape::chain}) {
+      const Joined joined = found(several, gpus(several), shape, limits);
+      CHECK(total_rate(joined.channels) >= 8000);
+      for (const auto& hop : joined.channels[0].hops) CHECK((hop.empty() || hop.size() >= 8));
+    }
+  }
 }
 
 TEST_CASE("over NVLink through another GPU, unless that is forbidden", "[unit][graph]") {
