@@ -1,6 +1,8 @@
 #include "plan/build.h"
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 
 namespace ronde {
 
@@ -50,6 +52,7 @@ void Builder::add(size_t lane, const Draft& draft) {
 }
 
 Program Builder::take() {
+  std::erase_if(program_.lanes, [](const auto& lane) { return lane.empty(); });
   if (program_.lanes.size() > 1) {
     const std::vector<Peer> added = std::move(program_.peers);
     program_.peers.clear();
@@ -68,6 +71,41 @@ uint32_t intern_peers(std::vector<Peer>& table, std::span<const Peer> list) {
   auto found = std::search(table.begin(), table.end(), list.begin(), list.end());
   if (found == table.end()) found = table.insert(found, list.begin(), list.end());
   return static_cast<uint32_t>(found - table.begin());
+}
+
+std::vector<std::vector<int>> nodes_of(const Channel& channel) {
+  if (channel.node_of.empty()) return {channel.ring};
+  std::vector<std::vector<int>> nodes;
+  std::map<int, size_t> index;
+  for (int rank : channel.ring) {
+    const size_t node = index.try_emplace(channel.node_of[static_cast<size_t>(rank)], nodes.size()).first->second;
+    if (node == nodes.size()) nodes.emplace_back();
+    nodes[node].push_back(rank);
+  }
+  return nodes;
+}
+
+NodeShape node_shape(const Channel& channel) {
+  const std::vector<std::vector<int>> nodes = nodes_of(channel);
+  if (nodes.size() < 2) return {};
+  NodeShape shape{static_cast<int>(nodes.size()), static_cast<int>(channel.ring.size()), 0};
+  for (const auto& node : nodes) {
+    shape.least = std::min(shape.least, static_cast<int>(node.size()));
+    shape.most = std::max(shape.most, static_cast<int>(node.size()));
+  }
+  return shape;
+}
+
+Channel channel_over(std::span<const uint64_t> hosts) {
+  Channel channel;
+  std::map<uint64_t, int> numbers;
+  for (const uint64_t host : hosts) channel.node_of.push_back(numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second);
+  channel.ring.resize(hosts.size());
+  std::iota(channel.ring.begin(), channel.ring.end(), 0);
+  const auto node = [&](int rank) { return channel.node_of[static_cast<size_t>(rank)]; };
+  std::stable_sort(channel.ring.begin(), channel.ring.end(), [&](int a, int b) { return node(a) < node(b); });
+  if (numbers.size() < 2) channel.node_of.clear();
+  return channel;
 }
 
 Program alone(const CollSpec& spec, const Channel& channel) {

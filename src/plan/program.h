@@ -76,10 +76,21 @@ struct CollSpec {
   bool operator==(const CollSpec&) const = default;
 };
 
-/// The order in which a channel's ring visits the ranks (ring[i] sends to ring[i+1]); trees are laid over the same order.
+/// The order in which a channel's ring visits the ranks (ring[i] sends to ring[i+1]); trees are laid over the same order. Equal on
+/// all ranks.
 struct Channel {
   int index = 0;
   std::vector<int> ring;
+  std::vector<int> node_of;  ///< by rank, any number for each node; empty: all on one. The ring passes through a node once
+};
+
+/// How many nodes hold the ranks, and what the smallest and the largest of them hold (0 where there is one node).
+struct NodeShape {
+  int nodes = 1;
+  int least = 0;
+  int most = 0;
+  bool several() const { return nodes > 1; }
+  bool operator==(const NodeShape&) const = default;
 };
 
 }  // namespace ronde

@@ -6,7 +6,7 @@
 namespace ronde {
 
 std::span<const Algorithm> algorithms() {
-  static const Algorithm all[] = {kRing, kTree, kDirect, kOneshot, kHalvingDoubling, kChain};
+  static const Algorithm all[] = {kRing, kTree, kDirect, kOneshot, kHalvingDoubling, kChain, kHier};
   return all;
 }
 

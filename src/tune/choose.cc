@@ -34,12 +34,19 @@ struct Field {
   bool some_usable = false;  ///< and has the needed order
 };
 
-Field collect(const CallShape& call, const TuneRules& rules, bool canonical) {
+/// What is made for several nodes exists on one only where NCCL_ALGO names it.
+bool exists(const Algorithm& one, const CallShape& call, const TuneRules& rules, const TuneInputs& inputs) {
+  const WordList& list = rules.algo(call.spec.coll);
+  const bool named = list.given && !list.inverted && list.admits(one.name);
+  return one.supports(call.spec) && (!one.several_nodes || inputs.nodes.several() || named);
+}
+
+Field collect(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, bool canonical) {
   Field field;
   for (const Algorithm& one : algorithms()) {
     const bool allowed = rules.admits(call.spec.coll, one.name);
     Alternative& it = field.all.emplace_back(Alternative{.algorithm = &one});
-    if (!one.supports(call.spec)) {
+    if (!exists(one, call, rules, inputs)) {
       it.outcome = Outcome::unsupported;
       continue;
     }
@@ -127,7 +134,7 @@ bool may_merge(const Footprint& shape, const CallShape& call, const Execution& r
 
 /// Finds the cheapest slice: as large as a slot, or for a pipeline maybe a fraction.
 void plan(const CallShape& call, int channels, const TuneRules& rules, const TuneInputs& inputs, Alternative* out) {
-  const Footprint shape = footprint(out->algorithm->name, call.spec);
+  const Footprint shape = footprint(out->algorithm->name, call.spec, inputs.nodes);
   const size_t capacity = std::max(kLine, inputs.slot_capacity / kLine * kLine);
   const size_t largest = rules.slice() > 0 ? std::clamp(round_up(rules.slice()), kLine, capacity) : capacity;
   Execution run{
@@ -237,7 +244,7 @@ std::string_view canonical_reason(const CallShape& call, const TuneRules& rules)
 
 Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, const Tuner* tuner) {
   const std::string_view canonical = canonical_reason(call, rules);
-  Field field = collect(call, rules, !canonical.empty());
+  Field field = collect(call, rules, inputs, !canonical.empty());
   RONDE_TRY(check_algorithms(call, rules, field, canonical));
   RONDE_TRY(check_protocol(rules, call.spec.coll));
 

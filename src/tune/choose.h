@@ -27,6 +27,7 @@ struct TuneInputs {
   uint32_t slots = 4;
   uint32_t slot_capacity = 65536;
   size_t lend_threshold = 16384;
+  NodeShape nodes;
 };
 
 /// What NCCL_ALGO or NCCL_PROTO says about one collective.

@@ -32,7 +32,8 @@ struct Footprint {
   Work busiest;            ///< largest of any rank, each figure for itself
   Work total;              ///< of all ranks
 };
-Footprint footprint(std::string_view algorithm, const CollSpec& spec);
+/// For nodes of unlike size it is a bound.
+Footprint footprint(std::string_view algorithm, const CollSpec& spec, const NodeShape& nodes = {});
 
 /// How a Program is run: the part of a Choice that its cost depends on.
 struct Execution {

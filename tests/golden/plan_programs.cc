@@ -28,20 +28,36 @@ Channel channel(int n) {
   return it;
 }
 
+/// The same with its first two ranks on one node and the rest on another.
+Channel two_nodes(int n) {
+  Channel it = channel(n);
+  it.node_of.assign(static_cast<size_t>(n), 1);
+  it.node_of[static_cast<size_t>(it.ring[0])] = it.node_of[static_cast<size_t>(it.ring[1])] = 0;
+  return it;
+}
+
+Golden golden(const Algorithm& algorithm, const CollSpec& spec, const Channel& channel, const std::string& shape) {
+  Schedule schedule{spec, {}};
+  for (int rank = 0; rank < spec.ranks; ++rank) {
+    Result<Program> program = algorithm.build(spec, channel, rank);
+    REQUIRE(program.ok());
+    schedule.world.push_back(std::move(program).value());
+  }
+  return {fmt::format("{}_{}_{}.txt", algorithm.name, name_of(spec.coll), shape), to_text(schedule)};
+}
+
 std::vector<Golden> all() {
   std::vector<Golden> list;
   for (const Algorithm& algorithm : algorithms()) {
     for (int c = 0; c < static_cast<int>(Coll::send); ++c) {
       for (int n : {3, 4}) {
         const Coll coll = static_cast<Coll>(c);
-        Schedule schedule{{coll, n, has_root(coll) ? 1 : 0}, {}};
-        if (!algorithm.supports(schedule.spec)) continue;
-        for (int rank = 0; rank < n; ++rank) {
-          Result<Program> program = algorithm.build(schedule.spec, channel(n), rank);
-          REQUIRE(program.ok());
-          schedule.world.push_back(std::move(program).value());
+        const CollSpec spec{coll, n, has_root(coll) ? 1 : 0};
+        if (!algorithm.supports(spec)) continue;
+        list.push_back(golden(algorithm, spec, channel(n), std::to_string(n)));
+        if (algorithm.several_nodes || algorithm.name == "tree") {
+          list.push_back(golden(algorithm, spec, two_nodes(n), fmt::format("2+{}", n - 2)));
         }
-        list.push_back({fmt::format("{}_{}_{}.txt", algorithm.name, name_of(coll), n), to_text(schedule)});
       }
     }
   }

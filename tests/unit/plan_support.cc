@@ -221,8 +221,31 @@ std::vector<int> shuffled_ring(int n, uint32_t seed) {
   return ring;
 }
 
+Channel channel_of(const std::vector<int>& node_sizes, bool interleaved, uint32_t seed) {
+  std::vector<std::vector<int>> nodes(node_sizes.size());
+  const int n = std::accumulate(node_sizes.begin(), node_sizes.end(), 0);
+  Channel channel{0, {}, std::vector<int>(static_cast<size_t>(n))};
+  size_t at = 0;
+  for (int rank = 0; rank < n; ++rank) {
+    while (nodes[at].size() == static_cast<size_t>(node_sizes[at])) at = (at + 1) % nodes.size();
+    nodes[at].push_back(rank);
+    channel.node_of[static_cast<size_t>(rank)] = 100 - static_cast<int>(at);  // any numbers will do
+    if (interleaved) at = (at + 1) % nodes.size();
+  }
+  std::mt19937 random(seed);
+  if (seed != 0) std::shuffle(nodes.begin(), nodes.end(), random);
+  for (auto& node : nodes) {
+    if (seed != 0) std::shuffle(node.begin(), node.end(), random);
+    channel.ring.insert(channel.ring.end(), node.begin(), node.end());
+  }
+  return channel;
+}
+
 std::vector<Program> world_of(const Algorithm& algorithm, const CollSpec& spec, const std::vector<int>& ring) {
-  const Channel channel{0, ring};
+  return world_of(algorithm, spec, Channel{0, ring, {}});
+}
+
+std::vector<Program> world_of(const Algorithm& algorithm, const CollSpec& spec, const Channel& channel) {
   std::vector<Program> world;
   for (int rank = 0; rank < spec.ranks; ++rank) {
     Result<Program> program = algorithm.build(spec, channel, rank);

@@ -14,7 +14,12 @@ std::vector<int> ordered_ring(int n);
 /// A permutation of 0..n-1 that depends on n and seed alone.
 std::vector<int> shuffled_ring(int n, uint32_t seed);
 
+/// A channel over nodes of these sizes: by default rank after rank, with `interleaved` in turn (0, 1, 0, 1 ..) as long as a node has
+/// room; `seed` other than 0 shuffles nodes and the ranks within each.
+Channel channel_of(const std::vector<int>& node_sizes, bool interleaved = false, uint32_t seed = 0);
+
 /// The Programs of all ranks. A failure of build() is a std::logic_error.
+std::vector<Program> world_of(const Algorithm& algorithm, const CollSpec& spec, const Channel& channel);
 std::vector<Program> world_of(const Algorithm& algorithm, const CollSpec& spec, const std::vector<int>& ring);
 
 /// All faults in one text.

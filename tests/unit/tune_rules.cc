@@ -40,8 +40,8 @@ TEST_CASE("NCCL_ALGO: one list for all collectives") {
   for (const Coll coll : kAll) {
     CHECK(admitted("ring", coll) == "ring");
     CHECK(admitted("RiNg,TREE", coll) == "ring,tree");
-    CHECK(admitted("^ring", coll) == "tree,direct,oneshot,hd,chain");
-    CHECK(admitted("^Ring,tree,HD", coll) == "direct,oneshot,chain");
+    CHECK(admitted("^ring", coll) == "tree,direct,oneshot,hd,chain,hier");
+    CHECK(admitted("^Ring,tree,HD", coll) == "direct,oneshot,chain,hier");
     CHECK(admitted("nvls,NVLSTree,PAT,CollNetDirect,collnetchain", coll).empty());
     CHECK(admitted("hd,direct,oneshot,chain", coll) == "direct,oneshot,hd,chain");
     CHECK(admitted("ring,ring", coll) == "ring");
@@ -51,18 +51,18 @@ TEST_CASE("NCCL_ALGO: one list for all collectives") {
 TEST_CASE("NCCL_ALGO: entries for single collectives") {
   SECTION("named entries leave the other collectives alone") {
     CHECK(admitted("allreduce:tree", Coll::all_reduce) == "tree");
-    CHECK(admitted("allreduce:tree", Coll::broadcast) == "ring,tree,direct,oneshot,hd,chain");
+    CHECK(admitted("allreduce:tree", Coll::broadcast) == "ring,tree,direct,oneshot,hd,chain,hier");
   }
   SECTION("the first entry may stand for all, later ones replace it") {
     const std::string value = "ring,collnetdirect;allreduce:tree,collnetdirect;BROADCAST:^ring";
     CHECK(admitted(value, Coll::all_reduce) == "tree");
-    CHECK(admitted(value, Coll::broadcast) == "tree,direct,oneshot,hd,chain");
+    CHECK(admitted(value, Coll::broadcast) == "tree,direct,oneshot,hd,chain,hier");
     CHECK(admitted(value, Coll::reduce) == "ring");
     CHECK(admitted(value, Coll::reduce_scatter) == "ring");
   }
   SECTION("a later entry for the same collective replaces the earlier one") {
     CHECK(admitted("allreduce:tree;allreduce:ring", Coll::all_reduce) == "ring");
-    CHECK(admitted("allreduce:tree;reduce:hd;allreduce:^hd", Coll::all_reduce) == "ring,tree,direct,oneshot,chain");
+    CHECK(admitted("allreduce:tree;reduce:hd;allreduce:^hd", Coll::all_reduce) == "ring,tree,direct,oneshot,chain,hier");
   }
   SECTION("every collective can be named, in any case") {
     for (const Coll coll : kAll) {
@@ -144,7 +144,7 @@ TEST_CASE("errors list the known words, and the variable that was really set") {
   INFO(algo);
   CHECK(contains(algo, "RONDE_ALGO=x"));
   for (const char* word :
-       {"ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat", "hd", "direct", "oneshot", "chain"}) {
+       {"ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat", "hd", "direct", "oneshot", "chain", "hier"}) {
     CHECK(contains(algo, word));
   }
   const std::string proto = parse_error({{"NCCL_PROTO", "ring"}});
