@@ -210,6 +210,19 @@ void add_drivers(std::vector<DriverGpu> gpus, HostFacts& facts, Notes& notes) {
   facts.gpus = std::move(gpus);
 }
 
+/// True where the files and drivers leave open where a device is, or how GPUs are linked: hwloc takes longer than all else.
+bool lacks_something(const HostFacts& facts) {
+  if (facts.tree.empty()) return true;
+  const bool one_node = facts.cpus.numas.size() == 1;
+  return std::any_of(facts.tree.begin(), facts.tree.end(), [&](const auto& entry) {
+    const PciFunction& function = entry.second;
+    const bool asked =
+        std::any_of(facts.gpus.begin(), facts.gpus.end(), [&](const DriverGpu& gpu) { return gpu.address == entry.first; });
+    const bool linked = !function.gpu || function.facts.vendor != 0x10de || asked;
+    return !linked || (!one_node && function.numa < 0 && function.local_cpus.empty());
+  });
+}
+
 }  // namespace
 
 Reading machine_from(HostFacts facts, Notes notes) { return Detector(std::move(facts), std::move(notes)).run(); }
@@ -222,7 +235,7 @@ Result<Reading> detect(const std::string& root, const DetectOptions& options) {
   facts.tree = read_pci(files);
   facts.ports = read_ports(files, notes);
   if (options.drivers != nullptr) add_drivers(read_gpu_drivers(*options.drivers, notes), facts, notes);
-  if (options.hwloc != nullptr) {
+  if (options.hwloc != nullptr && lacks_something(facts)) {
     if (auto hwloc = ask_hwloc(*options.hwloc, notes)) add_hwloc(std::move(*hwloc), facts);
   }
   return machine_from(std::move(facts), std::move(notes));

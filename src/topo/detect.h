@@ -13,7 +13,7 @@ namespace ronde::topo {
 struct DetectOptions {
   bool ignore_affinity = false;         ///< the calling thread's, on the running host: CPUs are those that it could ask for
   const GpuDrivers* drivers = nullptr;  ///< to be asked too, of the running host; nullptr: none
-  const HwlocApi* hwloc = nullptr;      ///< the same; adds what the host's files lack
+  const HwlocApi* hwloc = nullptr;      ///< the same; asked where files and drivers leave something open
 };
 
 /// Reads a Linux host from `root`/sys and `root`/proc; "" or "/" is the running host, any other folder a copy of some host's.

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "support/catch.h"
+#include "support/fake_host.h"
 #include "support/topo.h"
 #include "topo/detect.h"
 #include "topo/hwloc_parts.h"
@@ -299,11 +300,53 @@ TEST_CASE("hwloc at run time: this host is the same with it and without", "[unit
   const auto facts = ask_hwloc(installed(), notes);
   REQUIRE(facts.has_value());
   CHECK(notes.sentences().empty());
-  const Reading files = detect("/").value();
-  CHECK(facts->cpus.all_cpus.size() == files.machine.numas.size());
-  const Reading both = detect("/", {.hwloc = &installed()}).value();
-  CHECK(both.machine == files.machine);
-  CHECK(both.notes == files.notes);
+  const auto root = HostFiles::open("/");
+  REQUIRE(root.ok());
+  HostFacts files;
+  files.cpus = read_cpu_nodes(*root, true, notes);
+  files.tree = read_pci(*root);
+  files.ports = read_ports(*root, notes);
+  CHECK(facts->cpus.all_cpus == files.cpus.all_cpus);
+  const Reading alone = machine_from(files, notes);
+  add_hwloc(*facts, files);
+  const Reading both = machine_from(files, notes);
+  CHECK(both.machine == alone.machine);
+  CHECK(both.notes == alone.notes);
+}
+
+TEST_CASE("hwloc is asked where the host's files leave something open, and there alone", "[unit][topo]") {
+  static int asked;
+  asked = 0;
+  HwlocApi api;
+  api.version = [] {
+    ++asked;
+    return 0x00010000U;
+  };
+  const FakeHost host;
+  host.numa(0, "f");
+  host.numa(1, "f0");
+  const std::vector<std::string> kGen4 = {"16.0 GT/s PCIe", "16"};
+  const std::string card = host.pci("pci0000:00/0000:00:01.0", "0x020000", "0x8086", "1", kGen4);
+  const auto times = [&] {
+    asked = 0;
+    REQUIRE(detect(host.root(), {.hwloc = &api}).ok());
+    return asked;
+  };
+  CHECK(times() == 0);
+  SECTION("where a device is") {
+    host.file("/sys/devices/" + card + "/numa_node", "-1\n");
+    CHECK(times() == 1);
+    host.file("/sys/devices/" + card + "/local_cpus", "f0\n");
+    CHECK(times() == 0);
+  }
+  SECTION("how GPUs are linked") {
+    host.pci("pci0000:00/0000:00:02.0", "0x030200", "0x10de", "1", kGen4);
+    CHECK(times() == 1);
+  }
+  SECTION("everything on PCI") {
+    std::filesystem::remove_all(host.at("/sys/bus/pci"));
+    CHECK(times() == 1);
+  }
 }
 
 TEST_CASE("hwloc at run time: absent, of another version, failing", "[unit][topo]") {
@@ -379,8 +422,7 @@ TEST_CASE("hwloc at run time: what it writes may be broken, or without end", "[u
   SECTION("and nothing of what is there") {
     HostFacts host;
     host.cpus = facts->cpus;
-    host.gpus.push_back(
-        {.address = {0, 2, 0, 0}, .facts = {.dev = 7, .sm = 90}, .links = {{DriverLinks::End::nv_switch, {}, 18}}});
+    host.gpus.push_back({.address = {0, 2, 0, 0}, .facts = known, .links = {{DriverLinks::End::nv_switch, {}, 18}}});
     PciFunction& function = host.tree[{0, 2, 0, 0}];
     function.local_cpus.set(9);
     add_hwloc(*facts, host);
