@@ -87,7 +87,7 @@ Result<Strands> search_through(const Units& units, Shape shape, const Limits& li
     strands.steps += all.back().steps;
   }
   strands.times = gate.times;
-  strands.rate = agree(all, shape, limits);
+  strands.rate = agree(all, shape, each);
   for (const Packed& kind : all) {
     std::vector<Strand>& own = strands.of_kind.emplace_back();
     for (const Order& order : kind.orders) own.push_back(strand_of(kind.ways, order));

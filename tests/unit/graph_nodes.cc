@@ -223,6 +223,19 @@ TEST_CASE("unlike nodes agree on the narrowest", "[unit][graph]") {
   CHECK(total_rate(found(ports, gpus(ports), Shape::ring).channels) >= 191000);
 }
 
+TEST_CASE("many kinds of nodes share the steps of the search", "[unit][graph]") {
+  std::string all;
+  for (int host = 0; host < 20; ++host)
+    all += "host { cpu rome { 3 gpu a100; nic gen4x16 { port mbits=" + std::to_string(50000 + 8000 * host) + " } } }\n";
+  const Machine m = hosts(all);
+  for (const Shape shape : {Shape::ring, Shape::chain}) {
+    const Joined joined = found(m, gpus(m), shape);
+    CHECK(joined.nodes == 20);
+    CHECK(joined.steps <= Limits().steps);
+    if (shape == Shape::ring) CHECK(total_rate(joined.channels) >= 6240);
+  }
+}
+
 TEST_CASE("a node without a port is an error that names it", "[unit][graph]") {
   const Machine m = hosts("host { " + std::string(kSmall) + "}\nhost { cpu rome { 2 gpu a100 } }");
   for (const Shape shape : {Shape::ring, Shape::chain})
