@@ -422,6 +422,9 @@ TEST_CASE("hwloc at run time: what it writes may be broken, or without end", "[u
   SECTION("and nothing of what is there") {
     HostFacts host;
     host.cpus = facts->cpus;
+    Gpu known;
+    known.dev = 7;
+    known.sm = 90;
     host.gpus.push_back({.address = {0, 2, 0, 0}, .facts = known, .links = {{DriverLinks::End::nv_switch, {}, 18}}});
     PciFunction& function = host.tree[{0, 2, 0, 0}];
     function.local_cpus.set(9);
