@@ -6,12 +6,13 @@
 namespace ronde::topo {
 
 void Notes::add(std::string reason, std::string whom) {
-  const auto same = std::find_if(groups_.begin(), groups_.end(), [&](const auto& group) { return group.first == reason; });
-  if (same != groups_.end()) {
-    if (same->second.back() != whom) same->second.push_back(std::move(whom));
+  const auto [place, is_new] = places_.emplace(reason, groups_.size());
+  if (is_new) {
+    groups_.push_back({std::move(reason), {std::move(whom)}});
     return;
   }
-  groups_.push_back({std::move(reason), {std::move(whom)}});
+  std::vector<std::string>& known = groups_[place->second].second;
+  if (known.back() != whom) known.push_back(std::move(whom));
 }
 
 std::vector<std::string> Notes::sentences() const {

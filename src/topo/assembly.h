@@ -23,6 +23,7 @@ class Notes {
 
  private:
   std::vector<std::pair<std::string, std::vector<std::string>>> groups_;
+  std::map<std::string, size_t> places_;  ///< in groups_, by reason: a broken file has many
 };
 
 /// The other end of a GPU's NVLink or xGMI links, as sources name it.

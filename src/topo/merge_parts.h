@@ -64,8 +64,8 @@ class HostUnion {
   explicit HostUnion(uint64_t hash) : hash_(hash) {}
   uint64_t hash() const { return hash_; }
 
-  /// The item of a node, found or new; kNone where the node cannot be what an earlier description says. `items`: of all nodes of
-  /// `machine` so far placed, by node, where `unplaced` is written; `view` counts descriptions.
+  /// The item of a node, found or new; kNone where by what earlier descriptions say it cannot be there. `items` has those of
+  /// all nodes of `machine`, at first kUnplaced, and is written to; `view` is the number of this description.
   int place(const Machine& machine, NodeId id, int view, std::vector<int>& items, Facts& facts);
   static constexpr int kUnplaced = -2;
 
