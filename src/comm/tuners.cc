@@ -1,7 +1,7 @@
 #include "comm/tuners.h"
 
-#include <algorithm>
 #include <fmt/core.h>
+#include <algorithm>
 
 #include "base/hash.h"
 #include "base/lists.h"
@@ -32,8 +32,8 @@ uint64_t tuner_word(const Tuner* tuner, const Config& config) {
   return value.empty() || same_word(value, "none") ? kNone : kMissing;
 }
 
-/// A plugin decides on each rank for itself, so it may be used only where all ranks have it. `loaded`: the word of each rank. With RONDE_STRICT=1 one
-/// that was wanted and is not used is an error, on all ranks; otherwise all go on without.
+/// A plugin decides on each rank for itself, so it may be used only where all ranks have it. `loaded`: the word of each rank.
+/// With RONDE_STRICT=1 one that was wanted and is not used is an error, on all ranks; otherwise all go on without.
 Result<> Communicator::agree_on_tuner(const TunerComm& comm, std::span<const uint64_t> loaded) {
   const auto without = [&](const std::string& why) -> Result<> {
     const std::string identity = tuner_ != nullptr ? tuner_->identity() : "";
@@ -46,7 +46,8 @@ Result<> Communicator::agree_on_tuner(const TunerComm& comm, std::span<const uin
   const uint64_t first = loaded[0];
   const std::vector<int> unlike = ranks_where(loaded, first, false);
   if (!unlike.empty()) {
-    return without(fmt::format("{} and {} have not loaded the same one", rank_list(ranks_where(loaded, first, true)), rank_list(unlike)));
+    return without(
+        fmt::format("{} and {} have not loaded the same one", rank_list(ranks_where(loaded, first, true)), rank_list(unlike)));
   }
   if (first == kNone) return {};
   if (first == kMissing) return rules_.strict() ? without("no rank could load it") : Result<>{};  // each has warned already

@@ -12,7 +12,8 @@ std::string explained(ncclComm_t comm, rondeForm_t form, rondeCall_t call = rond
   size_t needed = 0;
   if (rondeExplainAll(comm, call, count, ncclFloat32, ncclSum, 0, form, nullptr, 0, &needed) != ncclSuccess) return "";
   std::string text(needed, '?');
-  if (rondeExplainAll(comm, call, count, ncclFloat32, ncclSum, 0, form, text.data(), text.size(), nullptr) != ncclSuccess) return "";
+  if (rondeExplainAll(comm, call, count, ncclFloat32, ncclSum, 0, form, text.data(), text.size(), nullptr) != ncclSuccess)
+    return "";
   if (text.back() != '\0') return "";
   text.pop_back();
   return text;
@@ -31,7 +32,9 @@ bool about(double a, double b) { return std::abs(a - b) < 1e-3 * b; }
 
 float buffer[1 << 20];
 
-void all_reduce(ncclComm_t comm, size_t count = 1 << 20) { ncclAllReduce(buffer, buffer, count, ncclFloat32, ncclSum, comm, nullptr); }
+void all_reduce(ncclComm_t comm, size_t count = 1 << 20) {
+  ncclAllReduce(buffer, buffer, count, ncclFloat32, ncclSum, comm, nullptr);
+}
 
 /// A communicator of `n` ranks that this thread drives.
 std::vector<ncclComm_t> own_ranks(int n) {
@@ -52,7 +55,8 @@ TEST_CASE("rondeExplainAll has every alternative, and the choice of rondeExplain
       choice.size = sizeof choice;
       RONDE_RANK_OK(rondeExplain(comm, static_cast<rondeCall_t>(call), 1000, ncclFloat32, ncclSum, 0, &choice));
       const nlohmann::json json = nlohmann::json::parse(explained(comm, rondeJson, static_cast<rondeCall_t>(call)));
-      if (json["choice"]["algorithm"] != choice.algorithm || json["choice"]["reason"] != choice.reason || json["ranks"] != 3) return json.dump();
+      if (json["choice"]["algorithm"] != choice.algorithm || json["choice"]["reason"] != choice.reason || json["ranks"] != 3)
+        return json.dump();
       if (json["alternatives"].size() < 6) return json.dump();
       const std::string text = explained(comm, rondeText, static_cast<rondeCall_t>(call));
       if (!contains(text, std::string("why: ") + choice.reason)) return text;
@@ -80,7 +84,8 @@ TEST_CASE("rondeExplainAll cuts its text to the size, and checks its arguments",
   CHECK(ask(rondeAllReduce, -1, text, sizeof text) == ncclInvalidArgument);
   CHECK(ask(rondeAllReduce, rondeText, nullptr, 8) == ncclInvalidArgument);
   CHECK(ask(rondeSend, rondeText, text, sizeof text) == ncclInvalidArgument);
-  CHECK(rondeExplainAll(nullptr, rondeAllReduce, 1, ncclFloat32, ncclSum, 0, rondeText, text, sizeof text, nullptr) == ncclInvalidArgument);
+  CHECK(rondeExplainAll(nullptr, rondeAllReduce, 1, ncclFloat32, ncclSum, 0, rondeText, text, sizeof text, nullptr) ==
+        ncclInvalidArgument);
   destroy(comms);
 }
 
@@ -95,8 +100,8 @@ TEST_CASE("an estimate of a group: collectives in turn, messages beside them, al
     rondeChoice_t choice{};
     choice.size = sizeof choice;
     RONDE_RANK_OK(rondeExplain(comm, rondeAllReduce, 1 << 20, ncclFloat32, ncclSum, 0, &choice));
-    const std::string all = std::to_string(one) + " " + std::to_string(two) + " " + std::to_string(small) + " " + std::to_string(message) + " " +
-                            std::to_string(both) + " " + std::to_string(choice.microseconds);
+    const std::string all = std::to_string(one) + " " + std::to_string(two) + " " + std::to_string(small) + " " +
+                            std::to_string(message) + " " + std::to_string(both) + " " + std::to_string(choice.microseconds);
     if (!about(one, choice.microseconds) || !about(two, 2 * one) || !(small > 0) || small > one) return "collectives: " + all;
     if (!(message > 0) || both < one || both > one + message * 1.001) return "messages: " + all;
     if (estimated([] {}) != 0 || estimated([&] { all_reduce(comm, 0); }) != 0) return "nothing takes time";
@@ -123,7 +128,8 @@ TEST_CASE("an estimate fails as the group would, and the group is closed", "[wor
   const auto comms = own_ranks(2);
   const double spoilt = estimated([&] { ncclAllReduce(nullptr, buffer, 8, ncclFloat32, ncclSum, comms[0], nullptr); });
   CHECK(spoilt == -ncclInvalidArgument);
-  CHECK(estimated([&] { ncclRecv(buffer, 8, ncclFloat32, 0, comms[0], nullptr); }) == -ncclInvalidUsage);  // to itself, without the Send
+  CHECK(estimated([&] { ncclRecv(buffer, 8, ncclFloat32, 0, comms[0], nullptr); }) ==
+        -ncclInvalidUsage);  // to itself, without the Send
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclUniqueId id;

@@ -1,4 +1,5 @@
-// Tuner plugins: found by every kind of name, told and asked what NCCL's interface says, obeyed, and done without where they fail.
+// Tuner plugins: found by every kind of name, told and asked what NCCL's interface says, obeyed, and done without where they
+// fail.
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -45,7 +46,8 @@ class Script {
 rondeChoice_t explained(ncclComm_t comm, rondeCall_t call = rondeAllReduce, size_t count = 1000) {
   rondeChoice_t choice{};
   choice.size = sizeof choice;
-  if (rondeExplain(comm, call, count, ncclFloat32, ncclSum, 0, &choice) != ncclSuccess) strcpy(choice.reason, ncclGetLastError(comm));
+  if (rondeExplain(comm, call, count, ncclFloat32, ncclSum, 0, &choice) != ncclSuccess)
+    strcpy(choice.reason, ncclGetLastError(comm));
   return choice;
 }
 
@@ -87,7 +89,9 @@ std::string usual() { return chosen_with("none", "").algorithm; }
 
 TEST_CASE("a plugin of each version is told, asked and ended", "[world][tuner]") {
   const std::string version = GENERATE("3", "4", "5", "35");
-  const std::string told = version.back() == '3' ? "v3 ranks 2 nodes 1" : version == "4" ? "v4 ranks 2 nodes 1" : "v5 ranks 2 nodes 1 id 1 domains 1 of 2 to 2 constants 0";
+  const std::string told = version.back() == '3' ? "v3 ranks 2 nodes 1"
+                           : version == "4"      ? "v4 ranks 2 nodes 1"
+                                                 : "v5 ranks 2 nodes 1 id 1 domains 1 of 2 to 2 constants 0";
   const std::string extra = version == "3" ? "" : " registered 0";
   const Script script("");
   const ScopedEnv env{{"RONDE_TUNER_PLUGIN", plugin("example" + version).c_str()}, {"NCCL_TUNER_CONFIG_FILE", script.path()}};
@@ -105,12 +109,15 @@ TEST_CASE("a plugin of each version is told, asked and ended", "[world][tuner]")
     float cost = 0;
     words >> cost;
     CAPTURE(cell, asked[0]);
-    if (cell == 2 || cell == 5) CHECK(cost > 0);  // Tree/Simple, Ring/Simple
-    else CHECK(cost == -1);
+    if (cell == 2 || cell == 5)
+      CHECK(cost > 0);  // Tree/Simple, Ring/Simple
+    else
+      CHECK(cost == -1);
   }
 }
 
-TEST_CASE("a plugin is asked of the five collectives that NCCL asks of, by number and by the bytes of the larger buffer", "[world][tuner]") {
+TEST_CASE("a plugin is asked of the five collectives that NCCL asks of, by number and by the bytes of the larger buffer",
+          "[world][tuner]") {
   const Script script("");
   const ScopedEnv env{{"RONDE_TUNER_PLUGIN", plugin("example4").c_str()}, {"NCCL_TUNER_CONFIG_FILE", script.path()}};
   const std::string complaints = run_world(3, [](ncclComm_t comm, int rank) -> std::string {
@@ -122,7 +129,8 @@ TEST_CASE("a plugin is asked of the five collectives that NCCL asks of, by numbe
   CHECK(complaints == "");
   std::vector<std::string> calls;
   for (const std::string& line : script.said("get")) calls.push_back(line.substr(0, line.find(" ops")));
-  CHECK(calls == std::vector<std::string>{"function 4 bytes 40", "function 0 bytes 40", "function 1 bytes 40", "function 2 bytes 120", "function 3 bytes 120"});
+  CHECK(calls == std::vector<std::string>{"function 4 bytes 40", "function 0 bytes 40", "function 1 bytes 40",
+                                          "function 2 bytes 120", "function 3 bytes 120"});
 }
 
 TEST_CASE("what a plugin prefers is done", "[world][tuner]") {
@@ -176,10 +184,14 @@ TEST_CASE("an answer that makes no sense counts as none, with one warning", "[wo
   const struct {
     const char *commands, *warning;
   } cases[] = {
-      {"set 1 2 nan\nchannels 2\n", "gave Ring/Simple a cost of nan"},   {"set 0 2 inf\n", "gave Tree/Simple a cost of inf"},
-      {"set 0 2 -3\nset 1 2 0\n", "gave Tree/Simple a cost of -3"},      {"channels -1\n", "asked for -1 channels"},
-      {"channels 1000000\n", "asked for 1000000 channels"},              {"get 3\nset 1 2 0\nchannels 2\n", "returned code 3 for AllReduce"},
-      {"set 4 2 0\n", "gave a cost to NVLS/Simple, which cannot be had"}, {"set 1 0 0\n", "gave a cost to Ring/LL, which cannot be had"},
+      {"set 1 2 nan\nchannels 2\n", "gave Ring/Simple a cost of nan"},
+      {"set 0 2 inf\n", "gave Tree/Simple a cost of inf"},
+      {"set 0 2 -3\nset 1 2 0\n", "gave Tree/Simple a cost of -3"},
+      {"channels -1\n", "asked for -1 channels"},
+      {"channels 1000000\n", "asked for 1000000 channels"},
+      {"get 3\nset 1 2 0\nchannels 2\n", "returned code 3 for AllReduce"},
+      {"set 4 2 0\n", "gave a cost to NVLS/Simple, which cannot be had"},
+      {"set 1 0 0\n", "gave a cost to Ring/LL, which cannot be had"},
   };
   for (const auto& one : cases) {
     CAPTURE(one.commands);
@@ -232,17 +244,20 @@ TEST_CASE("RONDE_STRICT=1 makes a plugin that cannot be used an error on every r
 TEST_CASE("ranks that a plugin answers differently are told so, and nothing hangs", "[world][tuner]") {
   const Script script(GENERATE("odd\nset 1 2 0\n", "odd\nset 0 2 0\n"));
   const ScopedEnv env{{"RONDE_TUNER_PLUGIN", plugin("example4").c_str()}, {"NCCL_TUNER_CONFIG_FILE", script.path()}};
-  const std::string complaints = run_world(4, [](ncclComm_t comm, int) -> std::string {
-    const std::vector<int> in(5000, 3);
-    std::vector<int> out(5000);
-    ncclResult_t code = ncclAllReduce(in.data(), out.data(), in.size(), ncclInt32, ncclSum, comm, nullptr);
-    while (code == ncclSuccess) ncclCommGetAsyncError(comm, &code);
-    char text[2048] = "";
-    rondeCommGetLastError(comm, text, sizeof text);
-    ncclCommAbort(comm);
-    if (code != ncclInvalidUsage) return "code " + std::to_string(code) + ": " + text;
-    return contains(text, "a tuner plugin has to answer the same on all") ? "" : text;
-  }, false);
+  const std::string complaints = run_world(
+      4,
+      [](ncclComm_t comm, int) -> std::string {
+        const std::vector<int> in(5000, 3);
+        std::vector<int> out(5000);
+        ncclResult_t code = ncclAllReduce(in.data(), out.data(), in.size(), ncclInt32, ncclSum, comm, nullptr);
+        while (code == ncclSuccess) ncclCommGetAsyncError(comm, &code);
+        char text[2048] = "";
+        rondeCommGetLastError(comm, text, sizeof text);
+        ncclCommAbort(comm);
+        if (code != ncclInvalidUsage) return "code " + std::to_string(code) + ": " + text;
+        return contains(text, "a tuner plugin has to answer the same on all") ? "" : text;
+      },
+      false);
   CHECK(complaints == "");
 }
 
@@ -279,8 +294,9 @@ TEST_CASE("a plugin is found by its name, and in the program itself", "[world][t
   const Script script("set 1 2 0\n");
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
   const auto run = [&](const std::string& variables) {
-    const std::string command = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 NCCL_TUNER_CONFIG_FILE=" + std::string(script.path()) + " " + variables + " '" + self +
-                                "' '[.tuner-child]' >/dev/null 2>&1";
+    const std::string command =
+        "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 NCCL_TUNER_CONFIG_FILE=" + std::string(script.path()) + " " +
+        variables + " '" + self + "' '[.tuner-child]' >/dev/null 2>&1";
     return std::system(command.c_str()) == 0;
   };
   CHECK(run("LD_LIBRARY_PATH=" + kFolder + " NCCL_TUNER_PLUGIN=example4"));

@@ -9,7 +9,10 @@ enum { kMostSets = 32 };
 typedef struct {
   char log[256];
   int get_code, channels, sets, off;
-  struct { int algorithm, protocol; float cost; } set[kMostSets];
+  struct {
+    int algorithm, protocol;
+    float cost;
+  } set[kMostSets];
 } Example;
 
 static void note(const Example* example, const char* what, const char* text) {
@@ -56,7 +59,8 @@ int example_get(void* context, const char* asked, float** table, int algorithms,
   }
   note(example, "get", text);
   if (*channels != 0) note(example, "error", "channels do not begin at 0");
-  for (i = 0; i < example->sets && !example->off; ++i) cost[example->set[i].algorithm * protocols + example->set[i].protocol] = example->set[i].cost;
+  for (i = 0; i < example->sets && !example->off; ++i)
+    cost[example->set[i].algorithm * protocols + example->set[i].protocol] = example->set[i].cost;
   *channels = example->channels;
   return example->get_code;
 }

@@ -8,9 +8,11 @@ static int init(size_t ranks, size_t nodes, Log log, void** context) {
   return example_init(context, text, log);
 }
 
-static int get(void* context, int function, size_t bytes, int ops, float** table, int algorithms, int protocols, int registered, int* channels) {
+static int get(void* context, int function, size_t bytes, int ops, float** table, int algorithms, int protocols, int registered,
+               int* channels) {
   char text[128];
-  snprintf(text, sizeof text, "function %d bytes %zu ops %d registered %d size %dx%d", function, bytes, ops, registered, algorithms, protocols);
+  snprintf(text, sizeof text, "function %d bytes %zu ops %d registered %d size %dx%d", function, bytes, ops, registered,
+           algorithms, protocols);
   return example_get(context, text, table, algorithms, protocols, channels);
 }
 
