@@ -12,6 +12,7 @@
 namespace ronde {
 namespace {
 
+constexpr std::string_view kHeader = "ronde-schedule";
 constexpr std::string_view kBuffers[] = {"none", "input", "output", "scratch"};
 
 // ---- writing
@@ -100,10 +101,15 @@ class Writer {
 /// The words of one line, taken from the front.
 class Line {
  public:
-  Line(std::string_view text, size_t number) : rest_(text.substr(0, text.find('#'))), number_(number) { skip(); }
+  /// `prefix` comes before the number in errors, and must outlive the Line.
+  Line(std::string_view text, size_t number, std::string_view prefix)
+      : rest_(text.substr(0, text.find('#'))), number_(number), prefix_(prefix) {
+    skip();
+  }
 
   bool empty() const { return rest_.empty(); }
   size_t number() const { return number_; }
+  std::string place() const { return fmt::format("{}{}", prefix_, number_); }
   /// The next word, empty at the end of the line.
   std::string_view peek() const { return rest_.substr(0, std::min(rest_.find_first_of(" \t\r"), rest_.size())); }
   bool take(std::string_view word) {
@@ -117,7 +123,7 @@ class Line {
   }
   Error expected(std::string_view what) const {
     const std::string found = empty() ? "the end of the line" : fmt::format("\"{}\"", printable(peek()));
-    return fail(Code::invalid_argument, fmt::format("line {}: found {}, expected {}", number_, found, what));
+    return fail(Code::invalid_argument, fmt::format("{}: found {}, expected {}", place(), found, what));
   }
 
   template <class T>
@@ -157,17 +163,41 @@ class Line {
 
   std::string_view rest_;
   size_t number_;
+  std::string_view prefix_;
 };
 
 class Reader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  Reader(std::string_view text, std::string_view prefix) : text_(text), prefix_(prefix) {}
 
-  Result<Schedule> run() {
+  /// One Schedule and nothing after it.
+  Result<Schedule> single() {
+    next();
+    RONDE_TRY(Schedule schedule, one());
+    if (!line_.empty()) return line_.expected("\"program\", \"peers\", \"lane\" or \"move\"");
+    return schedule;
+  }
+
+  Result<std::vector<PlacedSchedule>> all() {
+    std::vector<PlacedSchedule> list;
+    next();
+    do {
+      const size_t line = line_.number();
+      RONDE_TRY(Schedule schedule, one());
+      list.push_back({std::move(schedule), line});
+    } while (!line_.empty());
+    return list;
+  }
+
+ private:
+  /// From the present line to the end of the text or the header of another Schedule.
+  Result<Schedule> one() {
+    schedule_ = {};
     RONDE_TRY(header());
     RONDE_TRY(collective());
     while (next()) {
       Line& line = line_;
+      if (line.peek() == kHeader) break;
       if (line.take("program")) {
         RONDE_TRY(program());
       } else if (schedule_.world.empty()) {
@@ -186,24 +216,22 @@ class Reader {
     return std::move(schedule_);
   }
 
- private:
   /// Goes to the next line that has words; false at the end of the text.
   bool next() {
     while (!text_.empty()) {
       const size_t end = std::min(text_.find('\n'), text_.size());
-      line_ = Line(text_.substr(0, end), ++number_);
+      line_ = Line(text_.substr(0, end), ++number_, prefix_);
       text_.remove_prefix(std::min(end + 1, text_.size()));
       if (!line_.empty()) return true;
     }
-    line_ = Line("", number_ + 1);
+    line_ = Line("", number_ + 1, prefix_);
     return false;
   }
 
   Program& current() { return schedule_.world.back(); }
 
   Result<> header() {
-    next();
-    if (!line_.take("ronde-schedule")) return line_.expected("\"ronde-schedule\"");
+    if (!line_.take(kHeader)) return line_.expected("\"ronde-schedule\"");
     if (!line_.take("1")) return line_.expected("version \"1\", the only one there is");
     return line_.end();
   }
@@ -295,7 +323,7 @@ class Reader {
 
   Result<> move() {
     if (current().lanes.empty())
-      return fail(Code::invalid_argument, fmt::format("line {}: found \"move\", expected \"lane\" before it", line_.number()));
+      return fail(Code::invalid_argument, fmt::format("{}: found \"move\", expected \"lane\" before it", line_.place()));
     Move m;
     RONDE_TRY(operand_peers("in", m.in_first, m.in_count));
     RONDE_TRY(operand_block("src", m.src, m.src_block));
@@ -319,8 +347,9 @@ class Reader {
   }
 
   std::string_view text_;
+  std::string_view prefix_;
   size_t number_ = 0;
-  Line line_{"", 0};
+  Line line_{"", 0, prefix_};
   Schedule schedule_;
 };
 
@@ -334,6 +363,11 @@ std::string to_text(const Schedule& schedule) {
   return text;
 }
 
-Result<Schedule> from_text(std::string_view text) { return Reader(text).run(); }
+Result<Schedule> from_text(std::string_view text) { return Reader(text, "line ").single(); }
+
+Result<std::vector<PlacedSchedule>> schedules_from_text(std::string_view text, std::string_view path) {
+  const std::string prefix = fmt::format("{}:", path);
+  return Reader(text, prefix).all();
+}
 
 }  // namespace ronde

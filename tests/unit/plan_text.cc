@@ -201,3 +201,21 @@ TEST_CASE("text: cut or garbled texts give a Schedule or an error, and verify su
   REQUIRE(failed > 100);
   REQUIRE(right < parsed);
 }
+
+TEST_CASE("text: several Schedules in one text, each with its line; errors name file and line", "[plan]") {
+  const std::string one =
+      "ronde-schedule 1\ncollective Broadcast ranks 1 root 0\nprogram rank 0 channel 0 blocks 1 scratch 0\nlane\n  move src "
+      "input 0 dst output 0\n";
+  const auto list = schedules_from_text("# first\n" + one + "\n" + one, "mine.txt").value();
+  REQUIRE(list.size() == 2);
+  CHECK(list[0].line == 2);
+  CHECK(list[1].line == 8);
+  CHECK(list[0].schedule == list[1].schedule);
+  CHECK(list[0].schedule == from_text(one).value());
+  const auto error = [](const std::string& text) { return schedules_from_text(text, "mine.txt").error().what; };
+  CHECK(error("") == "mine.txt:1: found the end of the line, expected \"ronde-schedule\"");
+  CHECK(error(one + "ronde-schedule 2\n") == "mine.txt:6: found \"2\", expected version \"1\", the only one there is");
+  CHECK(error(one + "collective\n") == "mine.txt:6: found \"collective\", expected \"program\", \"peers\", \"lane\" or \"move\"");
+  const std::string both = from_text(one + one).error().what;
+  CHECK(both == "line 6: found \"ronde-schedule\", expected \"program\", \"peers\", \"lane\" or \"move\"");
+}

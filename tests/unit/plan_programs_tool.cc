@@ -1,0 +1,107 @@
+// ronde-plan show and verify.
+#include <unistd.h>
+#include <cstdlib>
+#include <fstream>
+
+#include "support/catch.h"
+#include "tools/plan/programs.h"
+
+using namespace ronde;
+using namespace ronde::plan::tool;
+using ronde::test::contains;
+
+namespace {
+
+/// A file with this text while it lives.
+class File {
+ public:
+  explicit File(const std::string& text) {
+    char path[] = "/tmp/ronde-programs-XXXXXX";
+    const int fd = mkstemp(path);
+    if (fd >= 0) close(fd);
+    path_ = path;
+    std::ofstream(path_) << text;
+  }
+  ~File() { unlink(path_.c_str()); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ProgramOptions options() const {
+    ProgramOptions it;
+    it.file = path_;
+    return it;
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+ProgramOptions options_of(const char* algorithm, const char* call, int ranks, int nodes = 1, int root = 0) {
+  ProgramOptions it;
+  it.algorithm = algorithm;
+  it.call = call;
+  it.ranks = ranks;
+  it.nodes = nodes;
+  it.root = root;
+  return it;
+}
+
+}  // namespace
+
+TEST_CASE("ronde-plan show: Programs as text come back from a file as they were", "[plan][tool]") {
+  const std::string ring = show_text(options_of("ring", "allreduce", 3)).value();
+  const std::string hier = show_text(options_of("hier", "AllGather", 6, 2)).value();
+  const File file(ring + "\n" + hier);
+  CHECK(show_text(file.options()).value() == ring + "\n" + hier);
+  const auto list = programs_of(file.options()).value();
+  REQUIRE(list.size() == 2);
+  CHECK(list[0].line == 1);
+  CHECK(list[1].schedule.spec == CollSpec{Coll::all_gather, 6, 0});
+}
+
+TEST_CASE("ronde-plan show: the steps of each lane", "[plan][tool]") {
+  CHECK(show_steps(options_of("chain", "broadcast", 3, 1, 1)).value() ==
+        "Broadcast on 3 ranks, root 1, channel 0\n"
+        "rank 0   lane 0   .    .      <2=\n"
+        "rank 1   lane 0   =>2  .      .\n"
+        "rank 2   lane 0   .    <1=>0  .\n");
+  CHECK(contains(show_steps(options_of("oneshot", "AllReduce", 2)).value(), "<1+=!"));
+}
+
+TEST_CASE("ronde-plan verify: right Programs, with the slots that they need", "[plan][tool]") {
+  const Proof ring = prove(options_of("ring", "AllReduce", 4), 2).value();
+  CHECK(ring.right);
+  CHECK(contains(ring.text, "AllReduce on 4 ranks, channel 0: right, needs "));
+  CHECK(contains(ring.text, ", not canonical"));
+  CHECK(contains(prove(options_of("direct", "ReduceScatter", 5), 2).value().text, ", canonical"));
+  CHECK_FALSE(contains(prove(options_of("hier", "AllGather", 6, 3), 2).value().text, "canonical"));
+}
+
+TEST_CASE("ronde-plan verify: wrong Programs, with rank, lane and Move", "[plan][tool]") {
+  std::string text = show_text(options_of("chain", "Broadcast", 3)).value();
+  text.replace(text.find("out 1"), 5, "out 2");
+  const File file(text);
+  const Proof proof = prove(file.options(), 4).value();
+  CHECK_FALSE(proof.right);
+  CHECK(contains(proof.text, "Broadcast on 3 ranks, root 0, channel 0: wrong\n  "));
+  CHECK(contains(show_steps(file.options()).error().what, "line 1: the Programs are wrong: "));
+}
+
+TEST_CASE("ronde-plan show and verify: errors name what is wrong, and files the line", "[plan][tool]") {
+  const auto error = [](const ProgramOptions& options) { return programs_of(options).error().what; };
+  CHECK(contains(error(options_of("ring", "reduceall", 4)), "\"reduceall\" is no collective"));
+  CHECK(contains(error(options_of("rings", "AllReduce", 4)), "\"rings\" is no algorithm"));
+  CHECK(contains(error(options_of("ring", "AlltoAll", 4)), "ring does not exist for AlltoAll"));
+  CHECK(contains(error(options_of("ring", "AllReduce", 0)), "0 ranks"));
+  CHECK(contains(error(options_of("hier", "AllReduce", 4, 5)), "5 nodes for 4 ranks"));
+  CHECK(contains(error(options_of("chain", "Reduce", 4, 1, 4)), "root 4 is none of 4 ranks"));
+  ProgramOptions nowhere;
+  nowhere.file = "/nonexistent/programs";
+  CHECK(contains(error(nowhere), "/nonexistent/programs cannot be read"));
+  const File file(
+      "# two\nronde-schedule 1\ncollective AllReduce ranks 1\nprogram rank 0 channel 0 blocks 1 scratch 0\nlane\n  move src "
+      "input\n");
+  CHECK(contains(error(file.options()), file.path() + ":6: found the end of the line, expected a block's number"));
+  const File short_file("ronde-schedule 1\ncollective AllReduce ranks 2\nprogram rank 0 channel 0 blocks 1 scratch 0\n");
+  CHECK(contains(prove(short_file.options(), 4).error().what, "line 1: 1 Programs; each channel needs one for each of 2 ranks"));
+}
