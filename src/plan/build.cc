@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 namespace ronde {
 
@@ -94,18 +93,6 @@ NodeShape node_shape(const Channel& channel) {
     shape.most = std::max(shape.most, static_cast<int>(node.size()));
   }
   return shape;
-}
-
-Channel channel_over(std::span<const uint64_t> hosts) {
-  Channel channel;
-  std::map<uint64_t, int> numbers;
-  for (const uint64_t host : hosts) channel.node_of.push_back(numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second);
-  channel.ring.resize(hosts.size());
-  std::iota(channel.ring.begin(), channel.ring.end(), 0);
-  const auto node = [&](int rank) { return channel.node_of[static_cast<size_t>(rank)]; };
-  std::stable_sort(channel.ring.begin(), channel.ring.end(), [&](int a, int b) { return node(a) < node(b); });
-  if (numbers.size() < 2) channel.node_of.clear();
-  return channel;
 }
 
 Program alone(const CollSpec& spec, const Channel& channel) {

@@ -183,14 +183,3 @@ TEST_CASE("plan: nodes are told in the order of the ring", "[plan][nodes]") {
   CHECK(node_shape(one) == NodeShape{});
   CHECK(node_shape(Channel{0, {1, 0}, {5, 5}}) == NodeShape{});
 }
-
-TEST_CASE("plan: ranks that alternate between hosts get a ring that enters each once", "[plan][nodes]") {
-  const std::vector<uint64_t> hosts = {9, 2, 9, 2, 5, 9};
-  const Channel channel = channel_over(hosts);
-  CHECK(channel.ring == std::vector<int>{0, 2, 5, 1, 3, 4});
-  CHECK(channel.node_of == std::vector<int>{0, 1, 0, 1, 2, 0});
-  CHECK(node_shape(channel) == NodeShape{3, 1, 3});
-  const Channel one = channel_over(std::vector<uint64_t>(4, 7));
-  CHECK(one.ring == ordered_ring(4));
-  CHECK(one.node_of.empty());
-}
