@@ -42,6 +42,11 @@ TEST_CASE("explain for a range of sizes: a line each, the chosen marked, and why
   CHECK(contains(text, "\ndirect: NCCL_ALGO=ring,tree does not admit it\n"));
 }
 
+TEST_CASE("explain knows what is made for several nodes", "[explain]") {
+  CHECK(contains(text_of({.ranks = 8, .cores = 8}), "hier: is made for ranks on several nodes"));
+  CHECK_FALSE(contains(text_of({.ranks = 8, .cores = 8, .nodes = 2}), "hier: "));
+}
+
 TEST_CASE("explain for one size is the explanation in full", "[explain]") {
   ExplainOptions options{.ranks = 4, .cores = 4, .call = "allgather", .type = "INT8"};
   options.least = options.most = 4096;

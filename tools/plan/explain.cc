@@ -67,6 +67,7 @@ TuneInputs inputs_of(const ExplainOptions& options, const Config& config) {
   const int cores = options.cores > 0 ? options.cores : usable_cores();
   const int most = (options.ranks + options.nodes - 1) / options.nodes;
   inputs.ranks = options.ranks;
+  if (options.nodes > 1) inputs.nodes = {options.nodes, options.ranks / options.nodes, most};
   inputs.ranks_per_core = (most + cores - 1) / cores;
   inputs.one_process = !options.processes;
   inputs.lends = !config.flag(Setting::p2p_disable);
