@@ -46,11 +46,12 @@ ChannelSet channel_set(const Machine& machine, std::vector<NodeId> devices, grap
   set.shape = shape;
   set.devices = std::move(devices);
   const std::clock_t start = std::clock();
-  auto found = graph::search(machine, set.devices, shape);
+  auto found = graph::find_channels(machine, set.devices, shape);
   set.ms = 1000.0 * static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   if (found.ok()) {
     set.channels = std::move(found->channels);
     set.bound = found->bound;
+    set.nodes = found->nodes;
   } else {
     set.why_not = found.error().what;
   }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/search.h"
+#include "graph/channels.h"
 
 namespace ronde::topo::tool {
 
@@ -13,6 +13,7 @@ struct ChannelSet {
   graph::Shape shape = graph::Shape::ring;
   std::vector<NodeId> devices;           ///< channels name places in it
   std::vector<graph::Channel> channels;  ///< none where there are no channels
+  int nodes = 1;                         ///< hosts, or groups of hosts that NVLink joins
   int64_t bound = 0;                     ///< MB/s that no channels exceed in total
   double ms = 0;                         ///< processor time that it took
   std::string why_not;                   ///< why there are no channels

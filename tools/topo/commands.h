@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace ronde::topo::tool {
 
@@ -31,5 +32,26 @@ struct DumpOptions {
 };
 /// Reads a machine and writes it in a form that ronde reads.
 int dump(const DumpOptions& options);
+
+struct DiffOptions {
+  std::string a;
+  std::string b;
+};
+/// Says what differs between two machines; kNo where something does.
+int diff(const DiffOptions& options);
+
+struct GatherOptions {
+  std::string input;
+  std::string output;
+};
+/// Writes a machine for a bug report.
+int gather(const GatherOptions& options);
+
+struct CheckOptions {
+  std::vector<std::string> inputs;  ///< files and folders; none: this host
+  bool strict = false;              ///< kNo also where a file cannot be read
+};
+/// Searches channels for machines, checks what they load links with, and compares them with NCCL's where those are known.
+int check(const CheckOptions& options);
 
 }  // namespace ronde::topo::tool

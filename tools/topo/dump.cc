@@ -1,8 +1,7 @@
-#include <fmt/core.h>
-
 #include <filesystem>
 
 #include "tools/topo/commands.h"
+#include "tools/topo/diff.h"
 #include "tools/topo/input.h"
 #include "tools/topo/json.h"
 #include "topo/text.h"
@@ -34,6 +33,19 @@ int dump(const DumpOptions& options) {
   if (!done.ok()) return failed(done.error());
   say_notes(reading->notes);
   return kDone;
+}
+
+int diff(const DiffOptions& options) {
+  const auto a = read_input(options.a);
+  if (!a.ok()) return failed(a.error());
+  const auto b = read_input(options.b);
+  if (!b.ok()) return failed(b.error());
+  const auto found = differences(a->machine, b->machine, options.a, options.b);
+  std::string text;
+  for (const std::string& line : found) text += line + "\n";
+  const auto written = write_output("", text);
+  if (!written.ok()) return failed(written.error());
+  return found.empty() ? kDone : kNo;
 }
 
 }  // namespace ronde::topo::tool

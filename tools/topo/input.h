@@ -9,15 +9,11 @@
 
 namespace ronde::topo::tool {
 
-/// The machine that a word of the command line means: "" is this host, a folder the copy of some host's sys/ and proc/, "-"
-/// standard input, anything else a file in one of the forms that ronde reads. Errors name the file, the line where there is one,
-/// and the remedy.
+/// The machine that a word of the command line means: "" is this host as ronde takes it (RONDE_TOPO_FILE counts), anything else a
+/// file or folder that holds one. Errors name the file, the line where there is one, and the remedy.
 Result<Reading> read_input(const std::string& word);
 
-/// The whole file. Errors say why not.
-Result<std::string> contents_of(const std::string& file);
-
-/// Writes `text` to a file, or to standard output for "" and "-". An error says why not.
+/// Writes `text` to a file, or to standard output for "". An error says why not.
 Result<> write_output(const std::string& file, const std::string& text);
 
 /// Says an error on standard error; returns the exit status for it.

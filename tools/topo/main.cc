@@ -6,8 +6,11 @@
 namespace ronde::topo::tool {
 namespace {
 
-constexpr const char* kInput =
-    "a topology file, a folder with a host's sys/ and proc/, or - for standard input; without it, this host";
+constexpr const char* kMachine = "a topology file, or a folder with a host's sys and proc";
+constexpr const char* kInput = "a topology file, or a folder with a host's sys and proc; without it, this host";
+constexpr const char* kFormat =
+    "xml (NCCL's topology file) or text (ronde's short form) or json (for programs, not read again); without it "
+    "by the output's ending, else xml";
 constexpr const char* kStatuses =
     "Exit status: 0 done; 1 the answer is no (diff: they differ; check: something is wrong); 2 bad usage;\n"
     "3 something could not be read or written.";
@@ -39,13 +42,68 @@ void add_dump(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("dump", "Writes a machine as a file that ronde reads");
   command->add_option("INPUT", options->input, kInput);
   command->add_option("-o,--output", options->output, "the file to write; without it, standard output");
-  command
-      ->add_option("--format", options->format,
-                   "xml (NCCL's topology file) or text (ronde's short form) or json (for programs, not read again); without it "
-                   "by the output's ending, else xml")
-      ->check(CLI::IsMember({"xml", "text", "json"}));
+  command->add_option("--format", options->format, kFormat)->check(CLI::IsMember({"xml", "text", "json"}));
   command->footer(std::string("Example: ronde-topo dump --format text\n\n") + kStatuses);
   command->callback([options, &status] { status = dump(*options); });
+}
+
+void add_convert(CLI::App& app, int& status) {
+  auto options = std::make_shared<DumpOptions>();
+  CLI::App* command = app.add_subcommand("convert", "Reads a machine in one form and writes it in another");
+  command->add_option("INPUT", options->input, kMachine)->required();
+  command->add_option("-o,--output", options->output, "the file to write")->required();
+  command->add_option("--format", options->format, kFormat)->check(CLI::IsMember({"xml", "text", "json"}));
+  command->footer(std::string("Example: ronde-topo convert machine.xml -o machine.txt\n\n") + kStatuses);
+  command->callback([options, &status] { status = dump(*options); });
+}
+
+void add_diff(CLI::App& app, int& status) {
+  auto options = std::make_shared<DiffOptions>();
+  CLI::App* command = app.add_subcommand("diff", "Says in words what differs between two machines");
+  command->add_option("A", options->a, kMachine)->required();
+  command->add_option("B", options->b, kMachine)->required();
+  command->footer(std::string("Nodes are the same by host and NUMA number, bus id, rank or name, whatever their order.\n"
+                              "Nothing is printed where the machines are equal.\n\n"
+                              "Example: ronde-topo diff before.xml after.xml\n\n") +
+                  kStatuses);
+  command->callback([options, &status] { status = diff(*options); });
+}
+
+void add_check(CLI::App& app, int& status) {
+  auto options = std::make_shared<CheckOptions>();
+  CLI::App* command = app.add_subcommand("check", "Checks the channels found for machines, and compares them with NCCL's");
+  command->add_option("INPUT", options->inputs,
+                      "topology files, and folders: all their files ending in .xml or .machine; without any, this host");
+  command->add_flag("--strict", options->strict, "files that cannot be read count as wrong");
+  command->footer(
+      std::string(
+          "For each machine, and for two of it that its ports join: rings and trees, their total, NCCL's total and the ratio "
+          "where a\n"
+          "file nccl-reference.json lies in its folder or one of the two above, and the milliseconds of processor time that\n"
+          "each search takes. What the channels load each link with is worked out anew, for NCCL's too; where those ask for\n"
+          "more than a link carries, their total is lowered until it fits.\n"
+          "Status 1: a link is asked for more than it carries, or a ratio is under 1. Files that cannot be read are said (with\n"
+          "file:line) and are no reason for it but with --strict; where there is no other file the status is 3.\n\n"
+          "Example: ronde-topo check machines/\n\n") +
+      kStatuses);
+  command->callback([options, &status] { status = check(*options); });
+}
+
+void add_gather(CLI::App& app, int& status) {
+  auto options = std::make_shared<GatherOptions>();
+  CLI::App* command = app.add_subcommand("gather", "Writes this host's machine for a bug report, without names");
+  command->add_option("INPUT", options->input, kInput);
+  command->add_option("-o,--output", options->output, "the file to write; without it, standard output");
+  command->footer(
+      std::string(
+          "In it: NUMA nodes and their CPU numbers, models of CPUs and GPUs, bus ids, PCI ids, link speeds, numbers and speeds "
+          "of\n"
+          "ports, links between devices. Identities of hosts, GUIDs and names of ports become numbers; of a port's name its\n"
+          "kind is kept (mlx5_3: mlx5_0, a name of no known kind: port_0). Not in it: host names, addresses, serial numbers.\n"
+          "It is a text: read it before you send it. ronde-topo show reads it.\n\n"
+          "Example: ronde-topo gather -o machine.txt\n\n") +
+      kStatuses);
+  command->callback([options, &status] { status = gather(*options); });
 }
 
 }  // namespace
@@ -59,6 +117,10 @@ int main(int argc, char** argv) {
   int status = kDone;
   add_show(app, status);
   add_dump(app, status);
+  add_convert(app, status);
+  add_diff(app, status);
+  add_check(app, status);
+  add_gather(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,6 @@
 #include "tools/topo/outline.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace ronde::topo::tool {

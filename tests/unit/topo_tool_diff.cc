@@ -1,0 +1,125 @@
+// What ronde-topo says of two machines, what it leaves out of one, and NCCL's figures.
+#include <algorithm>
+
+#include "graph/load.h"
+#include "support/catch.h"
+#include "support/topo.h"
+#include "tools/topo/check.h"
+#include "tools/topo/diff.h"
+#include "tools/topo/gather.h"
+#include "topo/copies.h"
+#include "topo/text.h"
+
+using namespace ronde;
+using namespace ronde::topo;
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Lines diff(const std::string& one, const std::string& other) {
+  return tool::differences(test::read_text(one).machine, test::read_text(other).machine, "A", "B");
+}
+
+bool one_has(const Lines& lines, const std::string& part) {
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(part) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("diff: equal machines do not differ, those in another order do", "[unit][topo_tool]") {
+  const std::string text = "cpu grace { gpu b200; nic { port 400G } }";
+  CHECK(diff(text, text) == Lines{});
+  CHECK(diff("cpu { gpu busid=01:00.0 dev=0 rank=0; gpu busid=02:00.0 dev=1 rank=1 }",
+             "cpu { gpu busid=02:00.0 dev=1 rank=1; gpu busid=01:00.0 dev=0 rank=0 }") ==
+        Lines{"the same nodes and links, in another order"});
+}
+
+TEST_CASE("diff: nodes, facts, places and links", "[unit][topo_tool]") {
+  const Lines gone = diff("cpu sapphire { 2 gpu h100 }", "cpu sapphire { gpu h100 }");
+  CHECK(gone == Lines{"only in A: gpu 0000:02:00.0"});
+  const Lines facts = diff("cpu sapphire { gpu h100 gdr=1 }", "cpu sapphire { gpu h100 sm=89 }");
+  CHECK(one_has(facts, "gpu 0000:01:00.0: gdr 1 in A, unknown in B"));
+  CHECK(one_has(facts, "gpu 0000:01:00.0: sm 90 in A, 89 in B"));
+  const Lines slower = diff("cpu sapphire { gpu h100 }", "cpu sapphire { gpu h100 speed=16000 }");
+  CHECK(
+      one_has(slower, "the link of gpu 0000:01:00.0 upwards: PCI x16, 48 GB/s (derived) in A, PCI x16, 24 GB/s (derived) in B"));
+  const Lines moved =
+      diff("cpu sapphire { gpu busid=09:00.0 }\ncpu sapphire", "cpu sapphire\ncpu sapphire { gpu busid=09:00.0 }");
+  CHECK(one_has(moved, "below NUMA node 0 in A, below NUMA node 1 in B"));
+  const Lines links = diff("cpu sapphire { 2 gpu h100 }\nnvlink 0 1 x4", "cpu sapphire { 2 gpu h100 }");
+  CHECK(one_has(links, "NVLink between gpu 0000:01:00.0 and gpu 0000:02:00.0: only in A: NVLink x4"));
+}
+
+TEST_CASE("diff: hosts go by identity, whatever their order", "[unit][topo_tool]") {
+  const std::string one = "host hash=1 { cpu grace { gpu b200 dev=0 rank=0 } }\n";
+  const std::string two = "host hash=2 { cpu grace { gpu b200 dev=0 rank=1 } }\n";
+  CHECK(diff(one + two, two + one) == Lines{"the same nodes and links, in another order"});
+  CHECK(one_has(diff(one + two, one + "host hash=3 { cpu grace { gpu b200 dev=0 rank=1 } }\n"),
+                "only in B: NUMA node 0 of host 3"));
+}
+
+TEST_CASE("gather: kinds of ports alone, equal things equal", "[unit][topo_tool]") {
+  CHECK(tool::kind_of_port("mlx5_bond_3") == "mlx5_bond");
+  CHECK(tool::kind_of_port("mlx5_0") == "mlx5");
+  CHECK(tool::kind_of_port("rdmap113s0") == "rdmap");
+  CHECK(tool::kind_of_port("ethan-lab") == "port");
+  CHECK(tool::kind_of_port("my-company0") == "port");
+  CHECK(tool::kind_of_port("") == "port");
+  const Machine m =
+      test::read_text("2 host { cpu { nic { port name=mlx5_7 guid=5555 400G; port name=corp-net guid=5555 400G } } }").machine;
+  const Machine anonymous = tool::anonymous(m);
+  REQUIRE(anonymous.ports.size() == 4);
+  CHECK(anonymous.ports[0].name == "mlx5_0");
+  CHECK(anonymous.ports[1].name == "port_0");
+  CHECK(anonymous.ports[2].name == "mlx5_0");
+  CHECK(anonymous.ports[0].guid == 1);
+  CHECK(anonymous.ports[1].guid == 1);
+  CHECK(anonymous.hosts[0].hash != anonymous.hosts[1].hash);
+  CHECK(anonymous.links == m.links);
+  const auto again = from_text(tool::report(m), "report");
+  REQUIRE(again.ok());
+  CHECK(again->machine == anonymous);
+}
+
+TEST_CASE("NCCL's figures: lowered until they fit, and none of what is no table", "[unit][topo_tool]") {
+  const Machine m = test::read_text("2 cpu sapphire { 2 gpu h100; nic gen5x16 400G }\nnvlink 0-3 switch x18").machine;
+  const auto table = [](const std::string& channels, const std::string& kind = "single") {
+    return R"({"graphs":[{"file":"f","case":")" + kind +
+           R"(","pattern":"RING","crossNic":0,"bwIntra":300,"searchMs":2.5,"channels":)" + channels + "}]}";
+  };
+  const auto rate = [&](const std::string& text, bool two = false) {
+    const auto read = tool::read_reference(text, "t.json");
+    REQUIRE(read.ok());
+    return tool::figures_of(*read, two ? copies(m, 2) : m, "f", two, graph::Shape::ring).rate;
+  };
+  CHECK(rate(table(R"([{"ranks":[0,1,2,3]}])")) == 300000);
+  CHECK(rate(table(R"([{"ranks":[0,1,2,3]},{"ranks":[0,1,2,3]}])")) == 370800);
+  CHECK(rate(table(R"([{"ranks":[0,1,2,9]}])")) == 0);
+  CHECK(rate(table(R"([{"ranks":[0,1,2,3]},{"ranks":[0,1,2,2]}])")) == 0);
+  CHECK(rate(table("[]")) == 0);
+  // Over two machines the ports carry what they can.
+  CHECK(rate(table(R"([{"ranks":[0,1,2,3],"net":[0,0]}])", "multi"), true) <= 50000);
+  CHECK(rate(table(R"([{"ranks":[0,1,2,3],"net":[7,7]}])", "multi"), true) == 0);
+  for (const std::string text : {"", "[]", "{}", R"({"graphs":[{}]})", R"({"graphs":[{"pattern":"RING","file":1}]})"}) {
+    const auto read = tool::read_reference(text, "t.json");
+    REQUIRE_FALSE(read.ok());
+    CHECK(read.error().what.rfind("t.json: ", 0) == 0);
+  }
+}
+
+TEST_CASE("check: what is found fits, and is compared", "[unit][topo_tool]") {
+  const Machine m = test::read_text("2 cpu sapphire { 2 gpu h100; nic gen5x16 400G }\nnvlink 0-3 switch x18").machine;
+  const auto rows = tool::check_channels(m, "f", {});
+  REQUIRE(rows.size() == 4);
+  for (const tool::Checked& row : rows) {
+    CHECK(row.faults == Lines{});
+    CHECK_FALSE(row.below());
+    CHECK(row.two == (row.set.devices.size() == 8));
+  }
+  tool::Checked less = rows[0];
+  less.nccl.rate = 2 * graph::total_rate(less.set.channels);
+  CHECK(less.below());
+  CHECK(tool::row("f", 4, m, less).find(" 0.50 ") != std::string::npos);
+  CHECK(tool::check_channels(test::read_text("cpu { gpu h100 }").machine, "f", {}).empty());
+}
