@@ -159,7 +159,7 @@ Result<> Reader::finish_cpus(xml_node root) {
   CpuNodes& cpus = facts_.cpus;
   std::map<int, CpuMask> memory;
   for (const auto& [id, node] : numas_) {
-    const auto same = [&](const CpuMask& other) { return !(other & node.first).empty(); };
+    const auto same = [&mine = node.first](const CpuMask& other) { return !(other & mine).empty(); };
     if (node.first.empty() || std::any_of(cpus.all_cpus.begin(), cpus.all_cpus.end(), same)) {
       memory.emplace(id, node.first);
       continue;
@@ -184,7 +184,7 @@ Result<> Reader::finish_cpus(xml_node root) {
   }
   for (const auto& [id, near] : memory) {
     const auto place =
-        std::find_if(cpus.all_cpus.begin(), cpus.all_cpus.end(), [&](const CpuMask& own) { return !(own & near).empty(); });
+        std::find_if(cpus.all_cpus.begin(), cpus.all_cpus.end(), [&mask = near](const CpuMask& own) { return !(own & mask).empty(); });
     cpus.homes[id] = place == cpus.all_cpus.end() ? 0 : static_cast<size_t>(place - cpus.all_cpus.begin());
   }
   return Done{};
