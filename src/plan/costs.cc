@@ -154,7 +154,7 @@ class Reader {
   }
 
   static std::string known() {
-    std::string text = "copy, pull or fold.process or .shm.BYTES";
+    std::string text = "copy, pull, fold, publish or take, .process or .shm, .BYTES";
     for (const Entry& entry : entries()) text += ", " + entry.name;
     return text;
   }
@@ -185,7 +185,7 @@ const char* to_string(HopKind kind) {
   return names[static_cast<size_t>(kind)];
 }
 const char* to_string(CpuWork work) {
-  constexpr const char* names[kCpuWorks] = {"copy", "pull", "fold"};
+  constexpr const char* names[kCpuWorks] = {"copy", "pull", "fold", "publish", "take"};
   return names[static_cast<size_t>(work)];
 }
 

@@ -53,8 +53,11 @@ enum class CpuWork : uint8_t {
   copy,  ///< within the rank
   pull,  ///< from a peer's memory into the rank's
   fold,  ///< combines a peer's data with the rank's own
+  // The same with what two cores hand to each other, which costs more than memory that nobody else has in a cache:
+  publish,  ///< copy to where a peer has read before
+  take,     ///< pull of what the peer has just written
 };
-inline constexpr int kCpuWorks = 3;
+inline constexpr int kCpuWorks = 5;
 const char* to_string(CpuWork work);
 
 struct Costs {

@@ -112,7 +112,7 @@ class Run {
   void begin_cpu(uint32_t id, uint64_t bytes);
   void finish(uint32_t id);
   void release(Connection& c);
-  void publish(uint32_t connection, uint64_t bytes, bool lent, const Spent& spent);
+  void publish(uint32_t connection, const Lane& lane, bool lent);
   void carry(uint32_t connection);
   void carried(uint32_t connection);
   void next(uint32_t id);
@@ -267,44 +267,13 @@ void Run::begin_gpu(uint32_t id, uint64_t bytes) {
   ++lane.pending;
 }
 
-/// A CPU rank does everything itself, one thing after the other.
 void Run::begin_cpu(uint32_t id, uint64_t bytes) {
   Lane& lane = net_.lanes[id];
-  const Move& move = *lane.at;
-  const int64_t touched = net_.touched[static_cast<size_t>(lane.rank)];
-  uint64_t alone = 0, shared = 0;  // picoseconds
-  const auto add = [&](CpuWork work, HopKind kind, uint64_t times) {
-    const CurvePoint point = net_.costs.curve(work, kind).at(touched);
-    alone += times * bytes * kWorkPerByte / static_cast<uint64_t>(point.alone);
-    shared += times * bytes * kWorkPerByte / static_cast<uint64_t>(point.shared);
-  };
-  const uint32_t operands = move.in_count + (move.src != Buf::none ? 1u : 0u);
-  const bool computes = move.in_count > 0 || move.dst != Buf::none;
-  bool lent = false;
-  HopKind kind = HopKind::process;
   FlowSpec spec;
-  for (uint32_t i = 0; i < move.in_count; ++i) {
-    Connection& c = in(lane, i);
-    if (!net_.slot(c, c.head).lent) continue;
-    lent = true;
-    if (c.kind == HopKind::shm) kind = HopKind::shm;
-    spec.way = c.way;
-  }
-  if (computes && operands > 1) {
-    add(CpuWork::fold, kind, operands - 1);
-  } else if (computes) {
-    add(lent ? CpuWork::pull : CpuWork::copy, kind, 1);
-  }
-  const bool lends = net_.lends(move, bytes) && (move.dst != Buf::none || !computes);
-  const uint32_t in_place =
-      computes && move.dst == Buf::none && move.out_count > 0 ? 1 : 0;  // the first slot is where it is folded
-  if (!lends && move.out_count > in_place) add(CpuWork::copy, HopKind::process, move.out_count - in_place);
-  if (alone == 0) return;
+  if (!cpu_flow(net_, lane, &spec)) return;
   spec.owner = id;
   spec.bytes = bytes;
   spec.extra = net_.memory[static_cast<size_t>(lane.rank)];
-  spec.alone = static_cast<int64_t>(std::max<uint64_t>(1, bytes * kWorkPerByte / alone));
-  spec.shared = static_cast<int64_t>(std::max<uint64_t>(1, bytes * kWorkPerByte / std::max<uint64_t>(1, shared)));
   net_.traffic.start(spec);
   lane.pending = 1;
 }
@@ -312,13 +281,12 @@ void Run::begin_cpu(uint32_t id, uint64_t bytes) {
 void Run::finish(uint32_t id) {
   Lane& lane = net_.lanes[id];
   const Move& move = *lane.at;
-  const uint64_t bytes = lane.bytes;
   lane.spent.data += clock_.now() - lane.began;
   lane.idle = clock_.now();
   moves_ += net_.shares[lane.channel].weight;
-  const bool lent = net_.lends(move, bytes) && (move.dst != Buf::none || move.in_count == 0);
+  const bool lent = net_.lends(move, lane.bytes) && (move.dst != Buf::none || move.in_count == 0);
   for (uint32_t i = 0; i < move.in_count; ++i) release(in(lane, i));
-  for (uint32_t i = 0; i < move.out_count; ++i) publish(net_.out_of[lane.ports + move.out_first + i], bytes, lent, lane.spent);
+  for (uint32_t i = 0; i < move.out_count; ++i) publish(net_.out_of[lane.ports + move.out_first + i], lane, lent);
   if (lane.idle >= last_idle_) {
     last_idle_ = lane.idle;
     last_ = lane.spent;
@@ -343,13 +311,14 @@ void Run::release(Connection& c) {
   if (net_.lanes[c.writer].waiting) attempt(c.writer);
 }
 
-void Run::publish(uint32_t connection, uint64_t bytes, bool lent, const Spent& spent) {
+void Run::publish(uint32_t connection, const Lane& lane, bool lent) {
   Connection& c = net_.connections[connection];
   SlotState& slot = net_.slot(c, c.tail);
   ++c.tail;
-  slot.bytes = bytes;
+  slot.bytes = lane.bytes;
   slot.lent = lent;
-  slot.spent = spent;
+  slot.fresh = !lent || lane.at->dst != Buf::none;
+  slot.spent = lane.spent;
   slot.spent.latency += c.latency;
   ++slot.spent.hops;
   if (c.kind == HopKind::network) {

@@ -146,6 +146,7 @@ struct alignas(64) SlotState {
   uint64_t bytes = 0;
   Spent spent;
   bool lent = false;
+  bool fresh = false;  ///< the writer has just written it
 };
 
 /// One direction between two ranks on one link of one channel.
@@ -242,5 +243,8 @@ struct Net {
   std::vector<int64_t> near_;
   std::vector<std::vector<int>> position_;  ///< by channel: of ranks in its way's ring
 };
+
+/// The flow of a CPU rank's Move, but for its owner and memory; false where there is nothing to move.
+bool cpu_flow(Net& net, const Lane& lane, FlowSpec* spec);
 
 }  // namespace ronde::sim

@@ -164,7 +164,7 @@ TEST_CASE("a CPU rank does one thing after the other", "[unit][plan][simulate]")
 TEST_CASE("slots bound how far a writer runs ahead", "[unit][plan][simulate]") {
   const topo::Machine machine = machine_of(kCpus);
   Costs costs = plain_costs();
-  costs.curve(CpuWork::pull, HopKind::process).points = {{1, 1000, 1000}};
+  costs.curve(CpuWork::take, HopKind::process).points = {{1, 1000, 1000}};  // the root lends what it has just copied
   Conditions conditions{.slots = 2, .slice = 65536};
   conditions.costs = &costs;
   const SimCall call{{Coll::broadcast, 2, 0}, 1 << 20};

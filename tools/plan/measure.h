@@ -1,0 +1,37 @@
+// Measures on this host: what two ranks, as threads of one process or as two processes, take for pieces of work and for calls.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "plan/costs.h"
+
+namespace ronde::plan::tool {
+
+/// What is timed.
+enum class Subject : uint8_t {
+  work,     ///< CpuWork over buffers of `bytes`, by rank 0 alone or by both
+  slots,    ///< a call between the two ranks in lent slots of 64 bytes: `coll` with `bytes` in the larger buffer
+  exchange  ///< the same as the library is set
+};
+
+struct Task {
+  Subject subject = Subject::work;
+  CpuWork work = CpuWork::copy;
+  bool both = false;
+  Coll coll = Coll::all_reduce;
+  uint64_t bytes = 0;
+  std::vector<double> nanos;  ///< by round, of the slower rank: filled by measure()
+
+  double median() const;
+};
+
+/// Runs all tasks one after the other, `rounds` times and once before without counting, so that what disturbs the host for a
+/// while touches one sample of many tasks and not all of one. `kind` is process (threads) or shm (two processes). Errors say what
+/// failed in which rank; nothing is left behind. Takes five times the largest task's bytes of memory.
+Result<> measure(HopKind kind, int rounds, std::vector<Task>& tasks);
+
+}  // namespace ronde::plan::tool

@@ -1,0 +1,186 @@
+#include "tools/plan/predict.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/words.h"
+#include "graph/channels.h"
+#include "plan/algorithm.h"
+#include "tools/topo/input.h"
+#include "topo/copies.h"
+
+namespace ronde::plan::tool {
+namespace {
+
+constexpr size_t kLinksShown = 2;
+
+Error bad(const std::string& what) { return fail(Code::invalid_argument, what); }
+
+Result<Coll> coll_of(const std::string& name) {
+  for (int c = 0; c < static_cast<int>(Coll::send); ++c) {
+    const auto coll = static_cast<Coll>(c);
+    if (same_word(name, name_of(coll))) return coll;
+  }
+  return bad(fmt::format(
+      "\"{}\" is no collective; write it as the API does: AllReduce, AllGather, ReduceScatter, Broadcast, Reduce", name));
+}
+
+Result<Protocol> protocol_of(const std::string& name) {
+  for (int p = 0; p < kProtocols; ++p) {
+    if (same_word(name, to_string(static_cast<Protocol>(p)))) return static_cast<Protocol>(p);
+  }
+  return bad(fmt::format("\"{}\" is no protocol; there are simple, ll and ll128", name));
+}
+
+bool per_rank(Coll coll) { return coll >= Coll::all_gather && coll <= Coll::scatter; }
+
+/// A figure that somebody has published.
+struct Figure {
+  const char* machine;  ///< a file of the folder
+  int copies;
+  double least, most;  ///< GB/s, busbw
+  const char* source;
+  const char* why;  ///< why the prediction differs, or what it says
+};
+constexpr uint64_t kPublishedBytes = uint64_t{8} << 30;
+constexpr Figure kFigures[] = {
+    {"hgx-h100.machine", 1, 370, 370, "NVIDIA/nccl-tests#212, ring, NVLS off", "rings over NVLink"},
+    {"hgx-h100.machine", 1, 476, 480, "NVIDIA/nccl-tests#290 and #212, NVLS",
+     "the switches add up there; no ring can, and ronde has nothing like it"},
+    {"hgx-h200.machine", 1, 475, 475, "NVIDIA/nccl-tests#272, NVLS", "the same"},
+    {"dgx-a100.machine", 1, 230, 250, "docs.alayanew.com, tech blog of 2026-05-06", "rings over NVLink"},
+    {"hgx-h100.machine", 2, 368, 384, "NVIDIA/nccl-tests#290, ring, 46 to 48 GB/s for each of 8 NDR ports",
+     "rings that leave by each port"},
+    {"hgx-h100.machine", 4, 368, 384, "the same: a ring's rate does not depend on the number of nodes",
+     "rings that leave by each port"},
+    {"hgx-h100.machine", 16, 368, 384, "the same", "rings that leave by each port"},
+};
+
+std::string end_of(const topo::Machine& machine, topo::ArcId arc, bool end) {
+  const topo::Link& link = machine.link(topo::link_of(arc));
+  return topo::describe(machine, (arc % 2 == 0) == end ? link.b : link.a);
+}
+
+std::string links_of(const topo::Machine& machine, const Simulation& it) {
+  std::string text;
+  for (size_t i = 0; i < std::min(kLinksShown, it.links.size()); ++i) {
+    const LinkUse& use = it.links[i];
+    text += fmt::format("{}{} to {} {}%", i == 0 ? "" : ", ", end_of(machine, use.arc, false), end_of(machine, use.arc, true),
+                        use.permille / 10);
+  }
+  return text;
+}
+
+std::string chain_of(const Chain& chain) {
+  return fmt::format("launch {:.1f}, slots {:.1f}, data {:.1f}, network {:.1f}, latency {:.1f} over {} hops, room {:.1f}",
+                     chain.launch / 1e3, chain.slots / 1e3, chain.data / 1e3, chain.carried / 1e3, chain.latency / 1e3,
+                     chain.hops, chain.room / 1e3);
+}
+
+}  // namespace
+
+Result<Plan> Plan::make(const topo::Machine& machine, const Scenario& scenario, const Costs& costs) {
+  if (scenario.copies < 1 || scenario.slots < 1 || scenario.slice < 1) return bad("copies, slots and slice have to be above 0");
+  Plan plan;
+  plan.machine_ = topo::copies(machine, scenario.copies);
+  plan.devices_ = plan.machine_.of_kind(topo::NodeKind::gpu);
+  if (plan.devices_.empty()) plan.devices_ = plan.machine_.of_kind(topo::NodeKind::cpu_rank);
+  if (plan.devices_.empty()) return bad("the machine has neither GPUs nor CPU ranks");
+  plan.spec_.ranks = static_cast<int>(plan.devices_.size());
+  RONDE_TRY(plan.spec_.coll, coll_of(scenario.coll));
+  const Algorithm* const algorithm = find_algorithm(scenario.algorithm);
+  if (algorithm == nullptr) return bad(fmt::format("\"{}\" is no algorithm", scenario.algorithm));
+  if (!algorithm->supports(plan.spec_)) return bad(fmt::format("{} does not exist for {}", scenario.algorithm, scenario.coll));
+  graph::Limits limits;
+  if (scenario.channels > 0) limits.max_channels = scenario.channels;
+  RONDE_TRY(graph::Joined joined, graph::find_channels(plan.machine_, plan.devices_, graph::Shape::ring, limits));
+  plan.channels_ = std::move(joined.channels);
+  for (size_t c = 0; c < plan.channels_.size(); ++c) {
+    size_t same = 0;
+    while (plan.channels_[same].ring != plan.channels_[c].ring) ++same;
+    if (same < c) {
+      plan.world_of_.push_back(plan.world_of_[same]);
+      continue;
+    }
+    plan.world_of_.push_back(plan.worlds_.size());
+    Channel order;
+    order.index = static_cast<int>(c);
+    order.ring = plan.channels_[c].ring;
+    order.node_of = joined.node_of;
+    plan.worlds_.emplace_back();
+    for (int rank = 0; rank < plan.spec_.ranks; ++rank) {
+      RONDE_TRY(Program program, algorithm->build(plan.spec_, order, rank));
+      plan.worlds_.back().push_back(std::move(program));
+    }
+  }
+  RONDE_TRY(plan.conditions_.protocol, protocol_of(scenario.protocol));
+  plan.conditions_.slots = scenario.slots;
+  plan.conditions_.slice = scenario.slice;
+  plan.conditions_.one_process = !scenario.processes;
+  plan.costs_ = costs;
+  return plan;
+}
+
+Result<Simulation> Plan::run(uint64_t bytes) const {
+  std::vector<SimChannel> channels;
+  for (size_t c = 0; c < channels_.size(); ++c) channels.push_back({worlds_[world_of_[c]], &channels_[c]});
+  Conditions conditions = conditions_;
+  conditions.costs = &costs_;
+  const uint64_t share = per_rank(spec_.coll) ? bytes / static_cast<uint64_t>(spec_.ranks) : bytes;
+  return simulate(machine_, devices_, {spec_, share}, channels, conditions);
+}
+
+Result<std::string> simulate_sizes(const topo::Machine& machine, const Scenario& scenario, const Costs& costs,
+                                   const std::vector<uint64_t>& sizes) {
+  RONDE_TRY(const Plan plan, Plan::make(machine, scenario, costs));
+  std::string text = fmt::format("# {} of {} ranks, {}, {}, {} channels, slices of {} bytes\n", scenario.coll, plan.ranks(),
+                                 scenario.algorithm, scenario.protocol, plan.channels(), scenario.slice);
+  text += fmt::format("{:>14} {:>12} {:>10} {:>10}  {}\n", "bytes", "us", "algbw GB/s", "busbw GB/s",
+                      "busiest links; where the time goes, us");
+  for (const uint64_t bytes : sizes) {
+    RONDE_TRY(const Simulation it, plan.run(bytes));
+    text += fmt::format("{:>14} {:>12.1f} {:>10.2f} {:>10.2f}  {}; {}\n", bytes, it.nanos / 1e3, it.algbw / 1e3, it.busbw / 1e3,
+                        links_of(plan.machine(), it), chain_of(it.chain));
+  }
+  return text;
+}
+
+Result<std::string> published(const std::string& folder, const Costs& costs) {
+  std::string text =
+      "| machine | copies | published GB/s | predicted GB/s | deviation % | source | what it says "
+      "|\n|---|---|---|---|---|---|---|\n";
+  Scenario scenario;
+  for (const Figure& figure : kFigures) {
+    RONDE_TRY(const topo::Reading reading, topo::tool::read_input(fmt::format("{}/{}", folder, figure.machine)));
+    scenario.copies = figure.copies;
+    RONDE_TRY(const Plan plan, Plan::make(reading.machine, scenario, costs));
+    RONDE_TRY(const Simulation it, plan.run(kPublishedBytes));
+    const double busbw = static_cast<double>(it.busbw) / 1e3;
+    const double nearest = std::clamp(busbw, figure.least, figure.most);
+    const std::string range = figure.least == figure.most ? fmt::format("{:.0f}", figure.least)
+                                                          : fmt::format("{:.0f} to {:.0f}", figure.least, figure.most);
+    text += fmt::format("| {} | {} | {} | {:.0f} | {:+.0f} | {} | {} |\n", figure.machine, figure.copies, range, busbw,
+                        (busbw - nearest) / nearest * 100, figure.source, figure.why);
+  }
+  return text;
+}
+
+Result<uint64_t> size_of_text(const std::string& text) {
+  uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  const std::string_view unit(at, static_cast<size_t>(end - at));
+  int shift = -1;
+  if (unit.empty()) shift = 0;
+  if (same_word(unit, "K")) shift = 10;
+  if (same_word(unit, "M")) shift = 20;
+  if (same_word(unit, "G")) shift = 30;
+  if (error != std::errc() || shift < 0 || value == 0 || value > (uint64_t{1} << 44 >> shift)) {
+    return bad(fmt::format("\"{}\" is no size; write bytes, or a number with K, M or G, up to 16384G", text));
+  }
+  return value << shift;
+}
+
+}  // namespace ronde::plan::tool
