@@ -89,6 +89,14 @@ TEST_CASE("trees say where each bandwidth comes from", "[unit][topo_tool]") {
   CHECK(contains(text, "1.25? GB/s  (assumed)"));
 }
 
+TEST_CASE("trees name the CPU that a GPU has links to, at the GPU", "[unit][topo_tool]") {
+  const Machine m = test::read_text("cpu power9 { 2 gpu p100 }\nnvlink 0-1 cpu x2\nnvlink 0 1 x2").machine;
+  const std::string text = tool::tree(m, {}, false);
+  INFO(text);
+  CHECK(contains(text, "NVLink x2 to NUMA node 0, gpu 1 = "));
+  CHECK_FALSE(contains(text, "NVLink x2 to gpus 0-1"));
+}
+
 TEST_CASE("trees show hosts of one build once, unless all are asked for", "[unit][topo_tool]") {
   const Machine m =
       test::read_text("3 host { cpu grace { gpu b200 } }\nhost { cpu grace { gpu h100 } }\nnvlink 0-2 domain x18").machine;

@@ -156,7 +156,7 @@ class Tree {
     for (const LinkId l : family_.across[static_cast<size_t>(id)]) {
       const Link& link = m_.link(l);
       if (link.kind == LinkKind::network || link.kind == LinkKind::socket) continue;
-      if (link.kind == LinkKind::c2c && m_.node(id).kind == NodeKind::numa) continue;
+      if (m_.node(id).kind == NodeKind::numa) continue;  // its GPUs say it
       auto& group = groups[{link.kind, link.count, link.rate}];
       group.first = link;
       group.second.push_back(other_end(link, id));
@@ -177,7 +177,7 @@ class Tree {
     }
     if (gpus.size() == ids.size() && ids.size() > 1 && m_.hosts.size() <= 1) return "gpus " + number_list(gpus);
     std::string text;
-    for (const NodeId id : ids) text += (text.empty() ? "" : ", ") + (ids.size() == 1 ? plain_name(id) : short_name(m_, id));
+    for (const NodeId id : ids) text += (text.empty() ? "" : ", ") + (ids.size() == 1 ? plain_name(id) : describe(m_, id));
     return text;
   }
 
