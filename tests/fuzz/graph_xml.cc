@@ -10,10 +10,10 @@ namespace {
 
 using namespace ronde;
 
-/// Eight GPUs and as many ports, and two CPU ranks, on one host.
+/// Eight GPUs, as in the seeds, and as many ports on one host.
 const topo::Machine& machine() {
   static const topo::Machine one =
-      topo::from_text("2 cpu { 4 switch { gpu h100; nic 400G }; cpurank }\nnvlink 0-7 switch x18\n", "machine")->machine;
+      topo::from_text("2 cpu { 4 switch { gpu h100; nic 400G } }\nnvlink 0-7 switch x18\n", "machine")->machine;
   return one;
 }
 
@@ -33,8 +33,7 @@ graph::Channel channel_of(const graph::FileGraph& graph, const graph::HostChanne
 }  // namespace
 
 int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  std::vector<topo::NodeId> devices = machine().of_kind(topo::NodeKind::gpu);
-  for (const topo::NodeId id : machine().of_kind(topo::NodeKind::cpu_rank)) devices.push_back(id);
+  const std::vector<topo::NodeId> devices = machine().of_kind(topo::NodeKind::gpu);
   const auto graphs = graph::from_graph_xml(fuzz::text_of(data, size), "input", machine(), devices);
   if (!graphs.ok()) return 0;
   for (const graph::FileGraph& graph : *graphs) {
