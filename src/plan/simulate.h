@@ -91,6 +91,18 @@ inline constexpr size_t kMostWaits = 16;
 Result<Simulation> simulate(const topo::Machine& machine, std::span<const topo::NodeId> devices, const SimCall& call,
                             std::span<const SimChannel> channels, const Conditions& conditions = {});
 
+/// A ring of GPUs that are all alike: what an all-reduce takes, without building Programs or running events, for any number of
+/// ranks.
+struct EvenRing {
+  int64_t ranks = 2;
+  uint64_t bytes = 0;
+  int64_t channels = 1;
+  HopKind kind = HopKind::nvlink;  ///< of every hop; not network
+  int64_t rate = 1;                ///< MB/s of a hop's narrowest link, which all channels share
+};
+/// ns, as simulate() finds for the same ring by events (within what rounding adds). Conditions as there, not merged, lending.
+int64_t even_ring_nanos(const EvenRing& ring, const Conditions& conditions = {});
+
 /// Data of a call as nccl-tests counts it: what algbw divides by the time.
 uint64_t size_of_call(const SimCall& call);
 /// busbw in MB/s of a call that takes `nanos`.

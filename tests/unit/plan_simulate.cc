@@ -204,6 +204,29 @@ TEST_CASE("every algorithm and collective comes to an end, with every byte that 
   }
 }
 
+TEST_CASE("the closed form of an even ring is what the events give", "[unit][plan][simulate]") {
+  const Costs costs = plain_costs();
+  const topo::Machine machine = machine_of(kEight);
+  const int64_t rate = machine.link(static_cast<topo::LinkId>(machine.links.size() - 1)).rate;
+  for (const int n : {2, 3, 5, 8}) {
+    for (const size_t channels : {1u, 4u}) {
+      for (const uint64_t bytes : {uint64_t{64} * 8 * 1024, uint64_t{40} << 20}) {
+        Conditions conditions{.slice = 1 << 20};
+        conditions.costs = &costs;
+        conditions.lend_threshold = 0;
+        const SimCall call{{Coll::all_reduce, n, 0}, bytes};
+        const auto world = world_of("ring", call.spec);
+        const int64_t events = run(machine, call, std::vector<SimChannel>(channels, SimChannel{world}), conditions).nanos;
+        const int64_t closed = even_ring_nanos({n, bytes, static_cast<int64_t>(channels), HopKind::nvlink, rate}, conditions);
+        CAPTURE(n, channels, bytes, events, closed);
+        CHECK(std::abs(events - closed) <= events / 50);
+      }
+    }
+  }
+  const int64_t thousand = even_ring_nanos({1000, 1 << 30, 16, HopKind::nvlink, rate});
+  CHECK(even_ring_nanos({100'000, 1 << 30, 16, HopKind::nvlink, rate}) > 20 * thousand);  // latency for each rank
+}
+
 TEST_CASE("Programs that do not fit are refused", "[unit][plan][simulate]") {
   const topo::Machine machine = machine_of(kEight);
   const auto devices = devices_of(machine);
