@@ -15,7 +15,8 @@ namespace {
 
 constexpr int kNo = 1;
 constexpr const char* kStatuses =
-    "Exit status: 0 done; 1 the answer is no (compare: it does not hold; verify: they are wrong); 2 bad usage; 3 something failed.";
+    "Exit status: 0 done; 1 the answer is no (compare: it does not hold; verify: they are wrong); 2 bad usage; 3 something "
+    "failed.";
 
 int failed(const Error& error) {
   std::fprintf(stderr, "ronde-plan: %s\n", error.what.c_str());
