@@ -50,6 +50,8 @@ class Bootstrap {
   virtual std::array<uint64_t, 2> token() const = 0;
   /// `all` is size() equal parts; this rank's part is filled in by the caller, the others on return.
   virtual Result<> all_gather(std::span<std::byte> all) = 0;
+  /// The parts of all ranks, by rank; each of any size, 0 included.
+  virtual Result<std::vector<std::vector<std::byte>>> all_gather_parts(std::vector<std::byte> mine) = 0;
   /// A bootstrap of the ranks with the same color (>= 0), ordered by key, then by rank; nullptr for color < 0. Collective over
   /// all ranks; uses what is known of all ranks, no new unique id. The splits of a rank are matched with those of the others in
   /// the order of these calls; the jobs may run in any order. The job obeys `abort` (may be null) beside the parent's word and has

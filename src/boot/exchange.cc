@@ -163,6 +163,15 @@ Result<> Room::all_gather(std::span<std::byte> all) {
   return gather_parts(all, {"AllGather", all.size() / static_cast<size_t>(size()), patience()});
 }
 
+Result<std::vector<Bytes>> Room::all_gather_parts(Bytes mine) {
+  Blobs blobs(static_cast<size_t>(size()));
+  mine.push_back(std::byte{0});  // an empty blob is one that has not come
+  blobs[static_cast<size_t>(rank_)] = std::move(mine);
+  RONDE_TRY(gather(blobs, {"AllGather of parts", 0, patience()}));
+  for (Bytes& blob : blobs) blob.pop_back();
+  return blobs;
+}
+
 Result<> Room::gather_parts(std::span<std::byte> all, const Exchange& exchange) {
   const size_t part = all.size() / static_cast<size_t>(size());
   Blobs blobs(static_cast<size_t>(size()));

@@ -42,6 +42,7 @@ class Room final : public Bootstrap {
   int size() const override { return static_cast<int>(parts_.places.size()); }
   std::array<uint64_t, 2> token() const override { return token_; }
   Result<> all_gather(std::span<std::byte> all) override;
+  Result<std::vector<std::vector<std::byte>>> all_gather_parts(std::vector<std::byte> mine) override;
   using Bootstrap::split;
   ChildJob split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) override;
   ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override;

@@ -72,6 +72,9 @@ class Dying final : public Bootstrap {
     if (left_-- == 0) kill(getpid(), SIGKILL);
     return inner_.all_gather(all);
   }
+  Result<std::vector<std::vector<std::byte>>> all_gather_parts(std::vector<std::byte> mine) override {
+    return inner_.all_gather_parts(std::move(mine));
+  }
   ChildJob split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) override {
     return inner_.split(color, key, abort, std::move(stopped));
   }

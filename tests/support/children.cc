@@ -72,13 +72,14 @@ class PipeBootstrap final : public Bootstrap {
     }
     return {};
   }
+  Result<std::vector<std::vector<std::byte>>> all_gather_parts(std::vector<std::byte>) override { return unsupported(); }
   ChildJob split(int, int, const AbortWord*, std::function<bool()>) override { return unsupported; }
   ChildJob shrink(std::span<const int>, const AbortWord*) override { return unsupported; }
   void set_deadline(std::optional<Deadline>) override {}
   std::string describe() const override { return "pipes of a test"; }
 
  private:
-  static Error unsupported() { return fail(Code::internal_error, "the test bootstrap only gathers"); }
+  static Error unsupported() { return fail(Code::internal_error, "the test bootstrap only gathers equal parts"); }
   int rank_, size_, fd_;
 };
 

@@ -61,6 +61,9 @@ Result<> LocalBootstrap::all_gather(std::span<std::byte> all) {
   return {};
 }
 
+Result<std::vector<std::vector<std::byte>>> LocalBootstrap::all_gather_parts(std::vector<std::byte>) {
+  return fail(Code::internal_error, "the test bootstrap gathers equal parts only");
+}
 ChildJob LocalBootstrap::split(int, int, const AbortWord*, std::function<bool()>) {
   return [] { return fail(Code::internal_error, "the test bootstrap does not split"); };
 }

@@ -19,6 +19,7 @@ class LocalBootstrap final : public Bootstrap {
   int size() const override;
   std::array<uint64_t, 2> token() const override;
   Result<> all_gather(std::span<std::byte> all) override;
+  Result<std::vector<std::vector<std::byte>>> all_gather_parts(std::vector<std::byte> mine) override;
   ChildJob split(int color, int key, const AbortWord* abort, std::function<bool()> stopped) override;
   ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override;
   void set_deadline(std::optional<Deadline> deadline) override { deadline_ = deadline.value_or(Deadline::in(60)); }

@@ -144,6 +144,41 @@ TEST_CASE("a split obeys the abort word of its child", "[boot]") {
   CHECK(findings.wrong() == Texts{});
 }
 
+TEST_CASE("parts of unequal size, empty ones too, come to all ranks", "[boot]") {
+  const Path path = any_path();
+  const int n = 7;
+  const auto part_of = [](int rank, int round) {
+    // Nothing from some ranks, and from one more than a socket's buffer holds.
+    const size_t size = rank % 3 == 0 ? 0 : rank == 5 ? 3000000 : static_cast<size_t>(rank * 10 + round);
+    return std::vector<std::byte>(size, static_cast<std::byte>(rank + 16 * round));
+  };
+  Findings findings;
+  CHECK(run_ranks(n, path, [&](Bootstrap& boot) {
+          for (int round = 0; round < 3; ++round) {
+            const auto parts = boot.all_gather_parts(part_of(boot.rank(), round));
+            findings.expect(parts.ok() && parts->size() == n, "all parts");
+            for (int rank = 0; parts.ok() && rank < n; ++rank) {
+              findings.expect((*parts)[static_cast<size_t>(rank)] == part_of(rank, round), "part of rank " + std::to_string(rank));
+            }
+            findings.expect(gathers(boot), "equal parts in between");
+          }
+        }) == Texts{});
+  CHECK(findings.wrong() == Texts{});
+}
+
+TEST_CASE("ranks that gather parts of any size and equal ones at once are told so", "[boot]") {
+  const Path path = any_path();
+  Findings findings;
+  CHECK(run_ranks(3, path, [&](Bootstrap& boot) {
+          if (boot.rank() == 1) {
+            findings.expect_error(boot.all_gather_parts({}), Code::invalid_usage, "different calls of the bootstrap");
+          } else {
+            findings.expect_error(boot.barrier(), Code::invalid_usage, "different calls of the bootstrap");
+          }
+        }) == Texts{});
+  CHECK(findings.wrong() == Texts{});
+}
+
 TEST_CASE("shrink needs the survivors alone", "[boot]") {
   const Path path = any_path();
   const int n = 6;
