@@ -24,7 +24,7 @@ enum class Setting : uint8_t {
   buffsize, slots, slice, lend_threshold, eager_limit, shm_disable, p2p_disable, vm_readv,
   comm_blocking, check_mode,
   topo_file, topo_dump_file, topo_dump_file_rank, graph_file, graph_dump_file, graph_dump_file_rank, rings,
-  p2p_level, net_gdr_level, cross_nic, pxn_disable, nvb_disable, ignore_cpu_affinity,
+  p2p_level, net_gdr_level, cross_nic, pxn_disable, nvb_disable, ignore_cpu_affinity, hwloc,
   count_,
 };
 inline constexpr int kSettings = static_cast<int>(Setting::count_);

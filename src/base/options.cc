@@ -55,6 +55,7 @@ constexpr Option kTable[kSettings] = {
   {Setting::pxn_disable, "PXN_DISABLE", "NCCL_PXN_DISABLE", Kind::flag, "0", 0, 1, "", "1: no way to a network adapter leads over another device"},
   {Setting::nvb_disable, "NVB_DISABLE", "NCCL_NVB_DISABLE", Kind::flag, "0", 0, 1, "", "1: no way between devices leads over NVLinks of a third one"},
   {Setting::ignore_cpu_affinity, "IGNORE_CPU_AFFINITY", "NCCL_IGNORE_CPU_AFFINITY", Kind::flag, "0", 0, 1, "", "1: threads go to the CPUs near their device whatever CPUs the process was given"},
+  {Setting::hwloc, "HWLOC", nullptr, Kind::flag, "1", 0, 1, "", "0: libhwloc is not loaded, even where it would know more of this host"},
 };
 // clang-format on
 

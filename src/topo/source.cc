@@ -102,10 +102,18 @@ Result<std::optional<Reading>> described_host(const Config& config, const Chosen
   return std::optional<Reading>();
 }
 
-Result<Reading> running_host(bool ignore_affinity) {
-  static const GpuDrivers drivers = load_gpu_drivers();
-  static const HwlocApi hwloc = load_hwloc();
-  return detect("", {ignore_affinity, &drivers, &hwloc});
+Result<Reading> running_host(const Config& config, Cpus cpus, Drivers drivers) {
+  DetectOptions options;
+  options.ignore_affinity = cpus == Cpus::of_host || config.flag(Setting::ignore_cpu_affinity);
+  if (drivers == Drivers::asked && config.text(Setting::device) != "cpu") {
+    static const GpuDrivers loaded = load_gpu_drivers();
+    options.drivers = &loaded;
+  }
+  if (config.flag(Setting::hwloc)) {
+    static const HwlocApi loaded = load_hwloc();
+    options.hwloc = &loaded;
+  }
+  return detect("", options);
 }
 
 }  // namespace
@@ -128,8 +136,8 @@ Result<Reading> load_machine(const std::string& path) {
   return xml ? from_xml(text, path) : from_text(text, path);
 }
 
-Result<Reading> machine_of_host(const Config& config, uint64_t host_hash, Cpus cpus) {
-  RONDE_TRY(Reading found, running_host(cpus == Cpus::of_host || config.flag(Setting::ignore_cpu_affinity)));
+Result<Reading> machine_of_host(const Config& config, uint64_t host_hash, Cpus cpus, Drivers drivers) {
+  RONDE_TRY(Reading found, running_host(config, cpus, drivers));
   for (Host& host : found.machine.hosts) host.hash = host_hash;
   const Chosen chosen = chosen_file(config);
   std::vector<std::string> notes;
