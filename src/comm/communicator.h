@@ -16,6 +16,7 @@
 #include "base/config.h"
 #include "base/result.h"
 #include "boot/bootstrap.h"
+#include "comm/layout.h"
 #include "comm/options.h"
 #include "comm/plans.h"
 #include "exec/seat.h"
@@ -131,6 +132,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   const ReduceTable* table_ = nullptr;
   TuneRules rules_;
   TuneInputs inputs_;
+  std::shared_ptr<const Layout> layout_;
   std::unique_ptr<Tuner> tuner_;
   std::unique_ptr<Plans> plans_;
   std::shared_ptr<HostStream> own_stream_;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "comm/communicator.h"
+#include "comm/graph_files.h"
 #include "comm/local_ranks.h"
 #include "comm/tuners.h"
 #include "exec/watch.h"
@@ -19,10 +20,14 @@ namespace {
 
 /// Settings that change how data is cut or ordered: ranks that differ in one would wait for each other for ever.
 constexpr Setting kAgreed[] = {Setting::algo,  Setting::proto, Setting::strict,   Setting::deterministic,
-                               Setting::slots, Setting::slice, Setting::buffsize, Setting::lend_threshold};
+                               Setting::slots, Setting::slice, Setting::buffsize, Setting::lend_threshold,
+                               Setting::rings, Setting::cross_nic, Setting::p2p_level, Setting::net_gdr_level,
+                               Setting::pxn_disable, Setting::nvb_disable};
 
-std::string agreed_text(const Config& config, const TuneRules& rules) {
+Result<std::string> agreed_text(const Config& config, const TuneRules& rules) {
   std::string text;
+  RONDE_TRY(const std::string graphs, read_graph_file(config));
+  text += fmt::format("contents of RONDE_GRAPH_FILE={:016x}\n", graphs.empty() ? 0 : fnv1a(graphs));
   for (const Setting setting : kAgreed) {
     const Option& option = options()[static_cast<size_t>(setting)];
     text += fmt::format("RONDE_{}={}\n", option.name, config.text(setting));
@@ -50,6 +55,7 @@ struct RankFacts {
   uint32_t cores = 1;
   uint32_t lends = 0;
   uint64_t tuner = 0;  ///< see agree_on_tuner
+  uint64_t layout = 0;  ///< hash of machine and channels
 };
 
 uint32_t usable_cores() {
@@ -57,6 +63,17 @@ uint32_t usable_cores() {
   CPU_ZERO(&set);
   if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
   return static_cast<uint32_t>(std::max(1, CPU_COUNT(&set)));
+}
+
+/// Ranks that see the same machines compute the same channels, unless they run different builds of this library.
+Result<> same_layout(const std::vector<RankFacts>& facts) {
+  std::vector<int> others;
+  for (size_t r = 1; r < facts.size(); ++r) {
+    if (facts[r].layout != facts[0].layout) others.push_back(static_cast<int>(r));
+  }
+  if (others.empty()) return {};
+  return fail(Code::invalid_usage, fmt::format("{} and rank 0 found different channels on the same machines; use one build of this library on all ranks",
+                                               rank_list(others)), Scope::communicator);
 }
 
 template <class T>
@@ -86,9 +103,10 @@ Result<> Communicator::bring_up() {
   RONDE_TRY(table_, choose_reduce_table(config_->text(Setting::isa)));
   RONDE_TRY(rules_, TuneRules::parse(*config_, {options_.min_ctas.value_or(0), options_.max_ctas.value_or(0)}));
   RONDE_TRY(agree());
+  RONDE_TRY(layout_, lay_out(*bootstrap_, *config_));
   RONDE_TRY(make_fabric());
   RONDE_TRY(gather_inputs());
-  plans_ = std::make_unique<Plans>(*seat_, rules_, inputs_, tuner_.get());
+  plans_ = std::make_unique<Plans>(*seat_, *layout_, rules_, inputs_, tuner_.get());
   own_stream_ = blocking_ ? nullptr : std::make_shared<HostStream>();
   seat_->control().state.store(static_cast<uint32_t>(RankState::alive), std::memory_order_seq_cst);
   RONDE_TRY(bootstrap_->barrier());
@@ -107,19 +125,16 @@ Result<> Communicator::bring_up() {
 
 /// Compares the settings of all ranks: first a hash, and only where it differs the texts.
 Result<> Communicator::agree() {
-  std::string mine = agreed_text(*config_, rules_);
+  RONDE_TRY(const std::string mine, agreed_text(*config_, rules_));
   std::vector<uint64_t> hashes(static_cast<size_t>(ranks_));
   hashes[rank_] = fnv1a(mine);
   RONDE_TRY(bootstrap_->all_gather(bytes_of(hashes)));
   const auto odd = std::find_if(hashes.begin(), hashes.end(), [&](uint64_t h) { return h != hashes[0]; });
   if (odd == hashes.end()) return {};
-  constexpr size_t kTextBytes = 1024;
-  std::vector<char> texts(kTextBytes * static_cast<size_t>(ranks_));
-  mine.resize(kTextBytes - 1);
-  memcpy(texts.data() + kTextBytes * static_cast<size_t>(rank_), mine.c_str(), kTextBytes);
-  RONDE_TRY(bootstrap_->all_gather(bytes_of(texts)));
-  const int other = static_cast<int>(odd - hashes.begin());
-  const auto [a, b] = first_difference(texts.data(), texts.data() + kTextBytes * static_cast<size_t>(other));
+  const auto bytes = std::as_bytes(std::span(mine));
+  RONDE_TRY(const std::vector<std::vector<std::byte>> texts, bootstrap_->all_gather_parts({bytes.begin(), bytes.end()}));
+  const auto text_of = [&](size_t rank) { return std::string_view(reinterpret_cast<const char*>(texts[rank].data()), texts[rank].size()); };
+  const auto [a, b] = first_difference(text_of(0), text_of(static_cast<size_t>(odd - hashes.begin())));
   std::vector<int> like;
   for (int r = 0; r < ranks_; ++r) {
     if (hashes[r] == *odd) like.push_back(r);
@@ -162,12 +177,15 @@ Result<> Communicator::gather_inputs() {
   mine.lends = 1;
   if (ranks_ > 1) tuner_ = Tuner::load(*config_);
   mine.tuner = tuner_word(tuner_.get(), *config_);
+  mine.layout = layout_->hash;
   for (int peer = 0; peer < ranks_; ++peer) {
     Loan loan;
     if (peer != rank_ && !fabric().lend(peer, &facts, sizeof facts, &loan)) mine.lends = 0;
   }
   RONDE_TRY(bootstrap_->all_gather(bytes_of(facts)));
+  RONDE_TRY(same_layout(facts));
   inputs_.ranks = ranks_;
+  inputs_.nodes = layout_->nodes;
   inputs_.slots = fabric().slots();
   inputs_.slot_capacity = fabric().slot_capacity();
   inputs_.lend_threshold = config_->bytes(Setting::lend_threshold);

@@ -1,7 +1,6 @@
 #include "comm/plans.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/hash.h"
 
@@ -19,9 +18,8 @@ Result<std::shared_ptr<const Plan>> Plans::plan(const CollSpec& spec, const Algo
   if (at != plans_.end()) return at->second;
   auto made = std::make_shared<Plan>();
   for (int c = 0; c < channels; ++c) {
-    Channel channel{c, std::vector<int>(static_cast<size_t>(spec.ranks))};
-    std::iota(channel.ring.begin(), channel.ring.end(), 0);
-    RONDE_TRY(Program program, algorithm.build(spec, channel, seat_.rank()));
+    const bool tree = algorithm.name == "tree" || algorithm.name == "chain";
+    RONDE_TRY(Program program, algorithm.build(spec, layout_.channel(c, tree), seat_.rank()));
     made->programs.push_back(std::move(program));
   }
   for (const Program& program : made->programs) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "comm/layout.h"
 #include "exec/work.h"
 #include "tune/choose.h"
 
@@ -31,8 +32,8 @@ struct Chosen {
 class Plans {
  public:
   /// `tuner` may be nullptr. A plugin is asked for every call, as its interface promises: then only Programs are kept.
-  Plans(Seat& seat, const TuneRules& rules, const TuneInputs& inputs, const Tuner* tuner)
-      : seat_(seat), rules_(rules), inputs_(inputs), tuner_(tuner) {}
+  Plans(Seat& seat, const Layout& layout, const TuneRules& rules, const TuneInputs& inputs, const Tuner* tuner)
+      : seat_(seat), layout_(layout), rules_(rules), inputs_(inputs), tuner_(tuner) {}
 
   Result<std::shared_ptr<const Chosen>> find(const CallShape& shape);
   /// The choice and what it was made from; makes no Programs.
@@ -46,6 +47,7 @@ class Plans {
   using ShapeKey = std::tuple<int, int, size_t, int, int>;  // coll, root, count, type, op
   using PlanKey = std::tuple<int, int, const Algorithm*, int>;
   Seat& seat_;
+  const Layout& layout_;
   const TuneRules& rules_;
   TuneInputs inputs_;
   const Tuner* tuner_;
