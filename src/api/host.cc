@@ -87,7 +87,7 @@ Result<> explain(const Comm& comm, const ronde::Op& op, rondeChoice_t* out) {
   copy_text(out->protocol, choice.protocol);
   out->channels = choice.channels;
   out->sliceBytes = choice.slice;
-  out->microseconds = static_cast<double>(choice.nanos) * 1e-3;
+  out->microseconds = choice.nanos == UINT64_MAX ? -1 : static_cast<double>(choice.nanos) * 1e-3;
   copy_text(out->reason, choice.reason);
   return {};
 }

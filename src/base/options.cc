@@ -24,6 +24,7 @@ constexpr Option kTable[kSettings] = {
   {Setting::timeout, "TIMEOUT", nullptr, Kind::seconds, "0", 0, 1e9, "", "seconds an operation may wait without progress; 0: for ever"},
   {Setting::warn_after, "WARN_AFTER", nullptr, Kind::seconds, "60", 0, 1e9, "", "seconds without progress after which a wait reports itself; 0: never"},
   {Setting::algo, "ALGO", "NCCL_ALGO", Kind::text, "", 0, 0, "", "algorithms to choose from: [collective:]names separated by commas, ^ inverts; entries separated by ;"},
+  {Setting::algo_file, "ALGO_FILE", nullptr, Kind::text, "", 0, 0, "", "file of Programs that run, once proven, for the calls that they are for (docs/programs.md)"},
   {Setting::proto, "PROTO", "NCCL_PROTO", Kind::text, "", 0, 0, "", "protocols to choose from, in the syntax of ALGO"},
   {Setting::strict, "STRICT", nullptr, Kind::flag, "0", 0, 1, "", "1: a forced choice that cannot be had is an error instead of a warning"},
   {Setting::deterministic, "DETERMINISTIC", nullptr, Kind::flag, "0", 0, 1, "", "1: only algorithms whose result depends on data and rank order alone"},

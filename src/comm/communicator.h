@@ -16,6 +16,7 @@
 #include "base/config.h"
 #include "base/result.h"
 #include "boot/bootstrap.h"
+#include "comm/algo_file.h"
 #include "comm/layout.h"
 #include "comm/options.h"
 #include "comm/plans.h"
@@ -132,6 +133,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   const ReduceTable* table_ = nullptr;
   TuneRules rules_;
   TuneInputs inputs_;
+  AlgoFile algo_file_;
   std::shared_ptr<const Layout> layout_;
   std::unique_ptr<Tuner> tuner_;
   std::unique_ptr<Plans> plans_;

@@ -24,7 +24,7 @@ constexpr Setting kAgreed[] = {Setting::algo,  Setting::proto, Setting::strict, 
                                Setting::rings, Setting::cross_nic, Setting::p2p_level, Setting::net_gdr_level,
                                Setting::pxn_disable, Setting::nvb_disable};
 
-Result<std::string> agreed_text(const Config& config, const TuneRules& rules) {
+Result<std::string> agreed_text(const Config& config, const TuneRules& rules, const AlgoFile& file) {
   std::string text;
   RONDE_TRY(const std::string graphs, read_graph_file(config));
   text += fmt::format("contents of RONDE_GRAPH_FILE={:016x}\n", graphs.empty() ? 0 : fnv1a(graphs));
@@ -34,6 +34,7 @@ Result<std::string> agreed_text(const Config& config, const TuneRules& rules) {
   }
   text += fmt::format("RONDE_MIN_NCHANNELS (or RONDE_MIN_CTAS, or ncclConfig_t's minCTAs)={}\n", rules.min_channels());
   text += fmt::format("RONDE_MAX_NCHANNELS (or RONDE_MAX_CTAS, or ncclConfig_t's maxCTAs)={}\n", rules.max_channels());
+  text += fmt::format("RONDE_ALGO_FILE (hash of its contents)={}\n", file.fingerprint());
   return text;
 }
 
@@ -102,11 +103,13 @@ Result<> Communicator::bring_up() {
   bootstrap_->set_deadline(Deadline::in(config_->seconds(Setting::init_timeout)));
   RONDE_TRY(table_, choose_reduce_table(config_->text(Setting::isa)));
   RONDE_TRY(rules_, TuneRules::parse(*config_, {options_.min_ctas.value_or(0), options_.max_ctas.value_or(0)}));
+  RONDE_TRY(algo_file_, AlgoFile::read(*config_));
   RONDE_TRY(agree());
   RONDE_TRY(layout_, lay_out(*bootstrap_, *config_));
   RONDE_TRY(make_fabric());
   RONDE_TRY(gather_inputs());
-  plans_ = std::make_unique<Plans>(*seat_, *layout_, rules_, inputs_, tuner_.get());
+  RONDE_TRY(algo_file_.prove(ranks_, inputs_.slots, rules_.max_channels()));
+  plans_ = std::make_unique<Plans>(*seat_, *layout_, rules_, inputs_, algo_file_, tuner_.get());
   own_stream_ = blocking_ ? nullptr : std::make_shared<HostStream>();
   seat_->control().state.store(static_cast<uint32_t>(RankState::alive), std::memory_order_seq_cst);
   RONDE_TRY(bootstrap_->barrier());
@@ -125,7 +128,7 @@ Result<> Communicator::bring_up() {
 
 /// Compares the settings of all ranks: first a hash, and only where it differs the texts.
 Result<> Communicator::agree() {
-  RONDE_TRY(const std::string mine, agreed_text(*config_, rules_));
+  RONDE_TRY(const std::string mine, agreed_text(*config_, rules_, algo_file_));
   std::vector<uint64_t> hashes(static_cast<size_t>(ranks_));
   hashes[rank_] = fnv1a(mine);
   RONDE_TRY(bootstrap_->all_gather(bytes_of(hashes)));

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include "base/hash.h"
+#include "base/log.h"
 
 namespace ronde {
 namespace {
@@ -12,12 +15,38 @@ constexpr size_t kKeptPlans = 256;
 
 }  // namespace
 
+Result<const UserPlan*> Plans::user_plan(const CallShape& shape) const {
+  const UserPlan* user = file_.find(shape.spec);
+  const std::string_view canonical = canonical_reason(shape, rules_);
+  if (user == nullptr || canonical.empty() || user->canonical) return user;
+  const std::string what = fmt::format("RONDE_ALGO_FILE for {}: {} needs canonical order (one left fold over the ranks), which its Programs do not give",
+                                       name_of(shape.spec.coll), canonical);
+  if (rules_.strict()) return fail(Code::invalid_usage, what + ". RONDE_STRICT=1 makes this an error");
+  log_once(what + "; they are not used");
+  return static_cast<const UserPlan*>(nullptr);
+}
+
+Result<Evaluation> Plans::evaluate(const CallShape& shape) const {
+  RONDE_TRY(const UserPlan* user, user_plan(shape));
+  RONDE_TRY(Evaluation made, ronde::evaluate(shape, rules_, inputs_, tuner_));
+  if (user == nullptr) return made;
+  made.choice = file_.choice_of(*user, shape, rules_, inputs_);
+  for (Alternative& one : made.alternatives) {
+    if (one.outcome == Outcome::chosen) one.outcome = Outcome::slower;
+  }
+  return made;
+}
+
 Result<std::shared_ptr<const Plan>> Plans::plan(const CollSpec& spec, const Algorithm& algorithm, int channels) {
   const PlanKey key{static_cast<int>(spec.coll), has_root(spec.coll) ? spec.root : 0, &algorithm, channels};
   const auto at = plans_.find(key);
   if (at != plans_.end()) return at->second;
   auto made = std::make_shared<Plan>();
   for (int c = 0; c < channels; ++c) {
+    if (const UserPlan* user = &algorithm == &kFromFile ? file_.find(spec) : nullptr) {
+      made->programs.push_back(user->program(seat_.rank(), c));
+      continue;
+    }
     const bool tree = algorithm.name == "tree" || algorithm.name == "chain";
     RONDE_TRY(Program program, algorithm.build(spec, layout_.channel(c, tree), seat_.rank()));
     made->programs.push_back(std::move(program));
@@ -48,9 +77,14 @@ Result<std::shared_ptr<const Chosen>> Plans::find(const CallShape& shape) {
   const auto at = chosen_.find(key);
   if (at != chosen_.end()) return at->second;
   auto made = std::make_shared<Chosen>();
-  RONDE_TRY(made->choice, choose(shape, rules_, inputs_, tuner_));
+  RONDE_TRY(const UserPlan* user, user_plan(shape));
+  if (user != nullptr) {
+    made->choice = file_.choice_of(*user, shape, rules_, inputs_);
+  } else {
+    RONDE_TRY(made->choice, choose(shape, rules_, inputs_, tuner_));
+  }
   RONDE_TRY(made->plan, plan(shape.spec, *made->choice.algorithm, made->choice.channels));
-  made->algorithm_index = static_cast<int>(made->choice.algorithm - algorithms().data());
+  made->algorithm_index = static_cast<int>(user != nullptr ? std::ssize(algorithms()) : made->choice.algorithm - algorithms().data());
   made->choice_hash = fnv1a_u64(made->choice.slice, fnv1a_u64(static_cast<uint64_t>(made->choice.channels),
                                                              fnv1a_u64(made->choice.merged ? 1 : 0, fnv1a("choice"))));
   if (tuner_ != nullptr) return std::shared_ptr<const Chosen>(made);
