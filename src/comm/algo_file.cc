@@ -1,13 +1,10 @@
 #include "comm/algo_file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include <fmt/core.h>
 
+#include "base/files.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "plan/verify.h"
@@ -16,6 +13,7 @@
 namespace ronde {
 namespace {
 
+constexpr size_t kMaxBytes = size_t{64} << 20;
 constexpr size_t kNamedFaults = 3;
 constexpr size_t kLine = 64;
 constexpr size_t kLeastSlice = 4096;
@@ -27,16 +25,6 @@ Error refused(Code code, const std::string& what) {
 std::string describe(const CollSpec& spec) {
   return fmt::format("{} on {} ranks{}", name_of(spec.coll), spec.ranks,
                      has_root(spec.coll) ? fmt::format(", root {}", spec.root) : "");
-}
-
-Result<std::string> contents(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  if (!in || !text) {
-    return refused(Code::invalid_usage, fmt::format("reading {}: {}", path, errno != 0 ? strerror(errno) : "it cannot be read"));
-  }
-  return text.str();
 }
 
 /// The faults of one form, as one sentence.
@@ -86,10 +74,10 @@ Result<AlgoFile> AlgoFile::read(const Config& config) {
   AlgoFile file;
   file.path_ = config.text(Setting::algo_file);
   if (file.path_.empty()) return file;
-  errno = 0;
-  RONDE_TRY(const std::string text, contents(file.path_));
-  file.fingerprint_ = fmt::format("{:016x}", fnv1a(text));
-  Result<std::vector<PlacedSchedule>> read = schedules_from_text(text, file.path_);
+  const Result<std::string> text = read_file(file.path_, kMaxBytes);
+  if (!text.ok()) return refused(Code::invalid_usage, text.error().what);
+  file.fingerprint_ = fmt::format("{:016x}", fnv1a(*text));
+  Result<std::vector<PlacedSchedule>> read = schedules_from_text(*text, file.path_);
   if (!read.ok()) return refused(Code::invalid_usage, read.error().what);
   for (PlacedSchedule& one : read.value()) {
     const CollSpec& spec = one.schedule.spec;

@@ -161,6 +161,14 @@ void note_nodes(Layout& layout) {
   layout.nodes.most = std::max_element(sizes.begin(), sizes.end(), by_size)->second;
 }
 
+/// The start of an order, for the log.
+std::string words(const std::vector<int>& order) {
+  constexpr size_t kMost = 64;
+  std::string text;
+  for (size_t i = 0; i < std::min(order.size(), kMost); ++i) text += (i == 0 ? "" : " ") + std::to_string(order[i]);
+  return order.size() > kMost ? text + " ..." : text;
+}
+
 /// What decides on the channels, beside the machine.
 struct Wishes {
   graph::Limits limits;
@@ -196,7 +204,7 @@ Result<> find_channels(Layout& layout, const Wishes& wishes) {
   } else {
     const Error& error = rings.ok() ? trees.error() : rings.error();
     if (!ring_limits.rules.asked.empty() || !tree_limits.rules.asked.empty()) return error;
-    layout.notes.push_back(fmt::format("no search for channels, ranks are taken by host and NUMA node: {}", error.what));
+    RONDE_INFO(graph, "no search for channels, ranks are taken by host and NUMA node: {}", error.what);
     take_plainly(layout);
   }
   for (const graph::Channel& tree : layout.trees) layout.chains.push_back(order_of_tree(tree, layout.node_of));
@@ -227,7 +235,7 @@ Result<std::shared_ptr<const Layout>> make_layout(const std::vector<Bytes>& text
   }
   RONDE_TRY(topo::Reading merged, topo::merge(machines));
   layout->machine = std::move(merged.machine);
-  layout->notes = std::move(merged.notes);
+  for (const std::string& note : merged.notes) RONDE_INFO(graph, "{}", note);
   layout->devices = devices_of(layout->machine, ranks);
   const auto lost = std::find(layout->devices.begin(), layout->devices.end(), topo::kNone);
   if (lost != layout->devices.end()) {
@@ -235,6 +243,8 @@ Result<std::shared_ptr<const Layout>> make_layout(const std::vector<Bytes>& text
   }
   RONDE_TRY(find_channels(*layout, wishes));
   layout->hash = hash_of(*layout, inputs);
+  RONDE_INFO(graph, "{} ranks on {} nodes: rings {} x {} MB/s, trees {} x {} MB/s; first ring {}", ranks, layout->nodes.nodes,
+             layout->rings.size(), layout->rings[0].rate, layout->trees.size(), layout->trees[0].rate, words(layout->rings[0].ring));
   return std::shared_ptr<const Layout>(std::move(layout));
 }
 

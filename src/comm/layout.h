@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "base/config.h"
@@ -15,7 +14,7 @@
 
 namespace ronde {
 
-/// The same on all ranks, but for `notes`.
+/// The same on all ranks.
 struct Layout {
   topo::Machine machine;
   std::vector<topo::NodeId> devices;     ///< by rank
@@ -25,7 +24,6 @@ struct Layout {
   std::vector<int> node_of;              ///< by rank; a node is what communicates without the network
   NodeShape nodes;
   uint64_t hash = 0;                     ///< of all of the above
-  std::vector<std::string> notes;        ///< about this host's sources and the search: for the log
 
   /// Channel number `index` of an algorithm that walks along a ring or, `tree`, from a root.
   Channel channel(int index, bool tree) const;

@@ -142,7 +142,7 @@ TEST_CASE("RONDE_ALGO_FILE: what is wrong in it is an error of init, with file a
     for (const char* part : {"rank 0: ", "rank 1: ", "rank 2: ", "RONDE_ALGO_FILE: ", file.path(), one.part}) CHECK(contains(errors, part));
   }
   const ScopedEnv env{{"RONDE_ALGO_FILE", "/nonexistent/programs"}};
-  CHECK(contains(init_errors(2), "RONDE_ALGO_FILE: reading /nonexistent/programs: No such file or directory"));
+  CHECK(contains(init_errors(2), "RONDE_ALGO_FILE: reading the file '/nonexistent/programs': No such file or directory"));
 }
 
 TEST_CASE("RONDE_ALGO_FILE: ranks with other contents are told so; the name does not matter", "[world][algo_file]") {
