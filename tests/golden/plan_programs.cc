@@ -1,5 +1,5 @@
 // Programs as text, for a few small worlds: a change of an algorithm shows as a difference of a file.
-// `test_golden "[.rewrite]"` writes them anew; run from the root of the source.
+// The drawing of docs/programs.md too. `test_golden "[.rewrite]"` writes them anew; run from the root of the source.
 #include <fmt/core.h>
 #include <filesystem>
 #include <fstream>
@@ -9,12 +9,14 @@
 #include "plan/algorithm.h"
 #include "plan/text.h"
 #include "support/catch.h"
+#include "tools/plan/programs.h"
 
 using namespace ronde;
 
 namespace {
 
 const std::filesystem::path kFolder = "tests/golden/programs";
+const std::filesystem::path kDrawing = "docs/drawings/ring-4.svg";
 
 struct Golden {
   std::string name;
@@ -64,17 +66,21 @@ std::vector<Golden> all() {
   return list;
 }
 
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream in(path);
+  REQUIRE(in.good());
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
 }  // namespace
 
 TEST_CASE("golden: each algorithm builds the Programs on file", "[plan]") {
   std::set<std::string> names;
   for (const Golden& golden : all()) {
     INFO(golden.name);
-    std::ifstream in(kFolder / golden.name);
-    REQUIRE(in.good());
-    std::ostringstream text;
-    text << in.rdbuf();
-    REQUIRE(text.str() == golden.text);
+    REQUIRE(text_of(kFolder / golden.name) == golden.text);
     names.insert(golden.name);
   }
   for (const auto& entry : std::filesystem::directory_iterator(kFolder)) {
@@ -83,7 +89,12 @@ TEST_CASE("golden: each algorithm builds the Programs on file", "[plan]") {
   }
 }
 
+TEST_CASE("golden: the drawing in docs is the one that ronde-plan makes", "[plan][tool]") {
+  CHECK(text_of(kDrawing) == plan::tool::show_svg({}).value());
+}
+
 TEST_CASE("golden: write the Programs' files anew", "[.rewrite]") {
+  std::ofstream(kDrawing) << plan::tool::show_svg({}).value();
   std::filesystem::remove_all(kFolder);
   std::filesystem::create_directories(kFolder);
   for (const Golden& golden : all()) {

@@ -68,6 +68,40 @@ TEST_CASE("ronde-plan show: the steps of each lane", "[plan][tool]") {
   CHECK(contains(show_steps(options_of("oneshot", "AllReduce", 2)).value(), "<1+=!"));
 }
 
+TEST_CASE("ronde-plan show: a box for each Move, an arrow for each message", "[plan][tool]") {
+  const std::string ring = show_svg(options_of("ring", "AllReduce", 3)).value();
+  const auto count = [](const std::string& text, const std::string& part) {
+    size_t n = 0;
+    for (size_t at = 0; (at = text.find(part, at)) != std::string::npos; at += part.size()) ++n;
+    return n;
+  };
+  CHECK(count(ring, "<title>rank ") == 3 * 5);
+  CHECK(count(ring, "z\" fill=") == 3 * 4 + 1);  // heads of arrows; one is the legend's
+  CHECK(contains(ring, ">reduce, keep, send<"));
+  CHECK(contains(ring, ">input 1, output 1<"));
+  CHECK_FALSE(contains(ring, "are drawn"));
+  CHECK_FALSE(contains(ring, ">node 0<"));
+  const std::string hier = show_svg(options_of("hier", "AllReduce", 4, 2)).value();
+  CHECK(contains(hier, ">node 1<"));
+  CHECK(contains(hier, ">lane 2<"));
+  const std::string large = show_svg(options_of("ring", "AllReduce", 40)).value();
+  CHECK(contains(large, ">the first 16 of 40 ranks and 16 of 79 steps are drawn<"));
+  CHECK_FALSE(contains(large, ">rank 16<"));
+  CHECK(count(large, "<title>rank ") == 16 * 16);
+}
+
+TEST_CASE("ronde-plan show: channels are drawn below each other, as many as are readable", "[plan][tool]") {
+  std::string text = "ronde-schedule 1\ncollective AllReduce ranks 1\n";
+  for (int c = 0; c < 6; ++c)
+    text += "program rank 0 channel " + std::to_string(c) + " blocks 1 scratch 0\nlane\n  move src input 0 dst output 0 final\n";
+  const File file(text);
+  const std::string drawn = show_svg(file.options()).value();
+  CHECK(contains(drawn, ">AllReduce on 1 ranks, channel 3<"));
+  CHECK_FALSE(contains(drawn, "channel 4"));
+  CHECK(contains(drawn, ">and 2 more channels<"));
+  CHECK(contains(drawn, ">keep<"));
+}
+
 TEST_CASE("ronde-plan verify: right Programs, with the slots that they need", "[plan][tool]") {
   const Proof ring = prove(options_of("ring", "AllReduce", 4), 2).value();
   CHECK(ring.right);
@@ -94,10 +128,14 @@ TEST_CASE("ronde-plan show and verify: errors name what is wrong, and files the 
   CHECK(contains(error(options_of("ring", "AlltoAll", 4)), "ring does not exist for AlltoAll"));
   CHECK(contains(error(options_of("ring", "AllReduce", 0)), "0 ranks"));
   CHECK(contains(error(options_of("hier", "AllReduce", 4, 5)), "5 nodes for 4 ranks"));
+  CHECK(contains(error(options_of("ring", "AllReduce", 100000)), "100000 ranks; from 1 to 1024 are possible"));
   CHECK(contains(error(options_of("chain", "Reduce", 4, 1, 4)), "root 4 is none of 4 ranks"));
   ProgramOptions nowhere;
   nowhere.file = "/nonexistent/programs";
-  CHECK(contains(error(nowhere), "/nonexistent/programs cannot be read"));
+  CHECK(contains(error(nowhere), "reading the file '/nonexistent/programs': No such file or directory"));
+  nowhere.file = "/tmp";
+  CHECK(contains(error(nowhere), "'/tmp': that is no regular file"));
+  CHECK(contains(error(File("").options()), ":1: "));
   const File file(
       "# two\nronde-schedule 1\ncollective AllReduce ranks 1\nprogram rank 0 channel 0 blocks 1 scratch 0\nlane\n  move src "
       "input\n");

@@ -22,11 +22,12 @@ int failed(const Error& error) {
   std::fprintf(stderr, "ronde-plan: %s\n", error.what.c_str());
   return 3;
 }
-int done(const Result<std::string>& text) {
-  if (!text.ok()) return failed(text.error());
-  std::fputs(text->c_str(), stdout);
-  return 0;
+/// Prints, and returns `status` where that works.
+int print(const std::string& text, int status = 0) {
+  const Result<> printed = topo::tool::write_output("", text);
+  return printed.ok() ? status : failed(printed.error());
 }
+int done(const Result<std::string>& text) { return text.ok() ? print(*text) : failed(text.error()); }
 
 Result<Costs> costs_of(const std::string& file) {
   if (file.empty()) return built_in_costs();
@@ -60,13 +61,32 @@ void add_program_options(CLI::App& command, ProgramOptions& options) {
   command.add_option("--root", options.root, "root");
 }
 
+/// The text of what is asked for, into a file or to standard output.
+Result<> show(const ProgramOptions& options, bool steps, const std::string& format, const std::string& output) {
+  RONDE_TRY(const std::string text, format == "svg" ? show_svg(options) : steps ? show_steps(options) : show_text(options));
+  return topo::tool::write_output(output, text);
+}
+
 void add_show(CLI::App& app, int& status) {
-  auto options = std::make_shared<ProgramOptions>();
-  auto steps = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand("show", "Prints Programs");
-  add_program_options(*command, *options);
-  command->add_flag("--steps", *steps, "what each lane does in each step, a line a lane");
-  command->callback([options, steps, &status] { status = done(*steps ? show_steps(*options) : show_text(*options)); });
+  struct Options {
+    ProgramOptions programs;
+    bool steps = false;
+    std::string format = "text", output;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand("show", "Prints or draws Programs");
+  add_program_options(*command, options->programs);
+  CLI::Option* steps = command->add_flag("--steps", options->steps, "what each lane does in each step, a line a lane");
+  command->add_option("--format", options->format, "text, or svg: a drawing of the steps, with what travels between ranks")
+      ->check(CLI::IsMember({"text", "svg"}))
+      ->excludes(steps);
+  command->add_option("-o,--output", options->output, "the file to write; without it, standard output");
+  command->footer(std::string("Example: ronde-plan show --coll AllReduce --algo tree --ranks 8 --format svg -o tree.svg\n\n") +
+                  kStatuses);
+  command->callback([options, &status] {
+    const Result<> result = show(options->programs, options->steps, options->format, options->output);
+    status = result.ok() ? 0 : failed(result.error());
+  });
 }
 
 void add_verify(CLI::App& app, int& status) {
@@ -82,8 +102,7 @@ void add_verify(CLI::App& app, int& status) {
       status = failed(proof.error());
       return;
     }
-    std::fputs(proof->text.c_str(), stdout);
-    status = proof->right ? 0 : kNo;
+    status = print(proof->text, proof->right ? 0 : kNo);
   });
 }
 
@@ -194,8 +213,8 @@ void add_compare(CLI::App& app, int& status) {
       return;
     }
     bool good = false;
-    std::fputs(to_text(result->rows, &good).c_str(), stdout);
-    status = good ? 0 : kNo;
+    const std::string text = to_text(result->rows, &good);
+    status = print(text, good ? 0 : kNo);
   });
 }
 

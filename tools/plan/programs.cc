@@ -1,28 +1,27 @@
 #include "tools/plan/programs.h"
 
 #include <algorithm>
-#include <fstream>
-#include <map>
-#include <sstream>
-#include <tuple>
 
 #include <fmt/core.h>
 
+#include "base/files.h"
 #include "base/words.h"
 #include "plan/algorithm.h"
 #include "plan/verify.h"
+#include "tools/plan/drawing.h"
+#include "tools/plan/steps.h"
 
 namespace ronde::plan::tool {
 namespace {
 
+constexpr size_t kMostBytes = size_t{64} << 20;  // of a file
+constexpr int kMostRanks = 1024;  // Moves are as many as its square, and are proven
+
 Error wrong(const std::string& what) { return fail(Code::invalid_argument, what); }
 
 Result<std::vector<PlacedSchedule>> from_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  if (in) text << in.rdbuf();
-  if (!in || !text) return wrong(fmt::format("{} cannot be read", path));
-  return schedules_from_text(text.str(), path);
+  RONDE_TRY(const std::string text, read_file(path, kMostBytes));
+  return schedules_from_text(text, path);
 }
 
 Result<CollSpec> spec_of(const ProgramOptions& options) {
@@ -31,7 +30,8 @@ Result<CollSpec> spec_of(const ProgramOptions& options) {
     if (same_word(options.call, name_of(static_cast<Coll>(c)))) spec.coll = static_cast<Coll>(c);
   }
   if (spec.coll == Coll::send) return wrong(fmt::format("\"{}\" is no collective", options.call));
-  if (options.ranks < 1) return wrong(fmt::format("{} ranks; at least one is needed", options.ranks));
+  if (options.ranks < 1 || options.ranks > kMostRanks)
+    return wrong(fmt::format("{} ranks; from 1 to {} are possible", options.ranks, kMostRanks));
   if (options.nodes < 1 || options.nodes > options.ranks) {
     return wrong(fmt::format("{} nodes for {} ranks; from 1 to {} are possible", options.nodes, options.ranks, options.ranks));
   }
@@ -62,97 +62,26 @@ Result<std::vector<std::span<const Program>>> channels_of(const PlacedSchedule& 
   return list;
 }
 
-/// Steps of lanes that are all equally fast.
-class Steps {
- public:
-  explicit Steps(std::span<const Program> world) {
-    for (const Program& program : world) {
-      for (size_t lane = 0; lane < program.lanes.size(); ++lane) lanes_.push_back({&program, lane});
-    }
-  }
-
-  /// False where they do not end.
-  bool run() {
-    for (bool moved = true; moved;) {
-      moved = step();
-      if (moved) ++steps_;
-    }
-    return std::all_of(lanes_.begin(), lanes_.end(), [](const Lane& it) { return it.next == it.moves().size(); });
-  }
-
-  std::string text() const {
-    std::vector<size_t> widths(steps_, 1);
-    for (const Lane& lane : lanes_) {
-      for (const auto& [step, words] : lane.done) widths[step] = std::max(widths[step], words.size());
-    }
-    std::string text;
-    for (const Lane& lane : lanes_) {
-      std::string line = fmt::format("rank {:<3} lane {:<2}", lane.program->rank, lane.index);
-      for (size_t step = 0; step < steps_; ++step) {
-        const auto at = lane.done.find(step);
-        line += fmt::format("  {:<{}}", at == lane.done.end() ? "." : at->second, widths[step]);
-      }
-      text += line.substr(0, line.find_last_not_of(' ') + 1) + '\n';
-    }
-    return text;
-  }
-
- private:
-  using Key = std::tuple<int, int, uint32_t>;  // from, to, link
-  struct Lane {
-    const Program* program;
-    size_t index;
-    size_t next = 0;
-    std::map<size_t, std::string> done = {};  ///< by step
-    const std::vector<Move>& moves() const { return program->lanes[index]; }
-    const Peer& peer(uint32_t i) const { return program->peers[i]; }
-  };
-
-  bool step() {
-    std::map<Key, int> sent;
-    bool moved = false;
-    for (Lane& lane : lanes_) {
-      if (lane.next == lane.moves().size()) continue;
-      const Move& move = lane.moves()[lane.next];
-      const int rank = lane.program->rank;
-      bool ready = true;
-      for (uint32_t i = move.in_first; i < move.in_first + move.in_count; ++i) {
-        ready = ready && waiting_[{lane.peer(i).rank, rank, lane.peer(i).link}] > 0;
-      }
-      if (!ready) continue;
-      for (uint32_t i = move.in_first; i < move.in_first + move.in_count; ++i)
-        --waiting_[{lane.peer(i).rank, rank, lane.peer(i).link}];
-      for (uint32_t i = move.out_first; i < move.out_first + move.out_count; ++i)
-        ++sent[{rank, lane.peer(i).rank, lane.peer(i).link}];
-      lane.done[steps_] = words(lane, move);
-      ++lane.next;
-      moved = true;
-    }
-    for (const auto& [key, count] : sent) waiting_[key] += count;
-    return moved;
-  }
-
-  static std::string words(const Lane& lane, const Move& move) {
-    const auto list = [&](char mark, uint32_t first, uint32_t count) {
-      std::string text;
-      for (uint32_t i = first; i < first + count; ++i) text += fmt::format("{}{}", text.empty() ? "" : ",", lane.peer(i).rank);
-      return text.empty() ? "" : mark + text;
-    };
-    return list('<', move.in_first, move.in_count) + (move.src != Buf::none && move.in_count > 0 ? "+" : "") +
-           (move.dst != Buf::none ? "=" : "") + ((move.flags & kMoveFinal) != 0 ? "!" : "") +
-           list('>', move.out_first, move.out_count);
-  }
-
-  std::vector<Lane> lanes_;
-  std::map<Key, int> waiting_;
-  size_t steps_ = 0;
-};
-
 /// Any fault of shape makes indices useless: nothing is shown then.
 Result<Verdict> checked(const PlacedSchedule& placed, std::span<const Program> world) {
   const Verdict verdict = verify(placed.schedule.spec, world, {.slots = 1 << 20});
   if (!verdict.ok()) return wrong(fmt::format("line {}: the Programs are wrong: {}", placed.line, verdict.faults.front()));
   return verdict;
+}
+
+/// Calls `use` with each channel of each Schedule and its title.
+template <typename Use>
+Result<> each_course(const std::vector<PlacedSchedule>& list, const Use& use) {
+  for (const PlacedSchedule& one : list) {
+    RONDE_TRY(const std::vector<std::span<const Program>> channels, channels_of(one));
+    for (size_t c = 0; c < channels.size(); ++c) {
+      RONDE_TRY(const Verdict verdict, checked(one, channels[c]));
+      const Course course = course_of(channels[c]);
+      if (!course.ends) return wrong(fmt::format("{} does not end", title(one.schedule, c)));
+      use(title(one.schedule, c), channels[c], course);
+    }
+  }
+  return {};
 }
 
 /// One channel's part of the proof; false where it is wrong.
@@ -210,16 +139,19 @@ Result<std::string> show_text(const ProgramOptions& options) {
 Result<std::string> show_steps(const ProgramOptions& options) {
   RONDE_TRY(const std::vector<PlacedSchedule> list, programs_of(options));
   std::string text;
-  for (const PlacedSchedule& one : list) {
-    RONDE_TRY(const std::vector<std::span<const Program>> channels, channels_of(one));
-    for (size_t c = 0; c < channels.size(); ++c) {
-      RONDE_TRY(const Verdict verdict, checked(one, channels[c]));
-      Steps steps(channels[c]);
-      if (!steps.run()) return wrong(fmt::format("{} does not end", title(one.schedule, c)));
-      text += fmt::format("{}{}\n{}", text.empty() ? "" : "\n", title(one.schedule, c), steps.text());
-    }
-  }
+  RONDE_TRY(each_course(list, [&](const std::string& title, std::span<const Program> world, const Course& course) {
+    text += fmt::format("{}{}\n{}", text.empty() ? "" : "\n", title, to_text(world, course));
+  }));
   return text;
+}
+
+Result<std::string> show_svg(const ProgramOptions& options) {
+  RONDE_TRY(const std::vector<PlacedSchedule> list, programs_of(options));
+  Drawing drawing(options.file.empty() ? options.nodes : 1);
+  RONDE_TRY(each_course(list, [&](const std::string& title, std::span<const Program> world, const Course& course) {
+    drawing.add(title, static_cast<int>(world.size()), course);
+  }));
+  return drawing.finish();
 }
 
 Result<Proof> prove(const ProgramOptions& options, int slots) {

@@ -24,10 +24,10 @@ Result<std::vector<PlacedSchedule>> programs_of(const ProgramOptions& options);
 
 /// The text form; several Schedules follow each other.
 Result<std::string> show_text(const ProgramOptions& options);
-/// What each lane does in each step, a line a lane, if all are equally fast and slots without number: "<1" arrives from rank 1,
-/// "+" is combined with what lies here, "=" is kept, ">3" goes to rank 3, "!" is complete. invalid_argument where the Programs do
-/// not end.
+/// What each lane does in each step, as steps.h has it. invalid_argument where the Programs do not end.
 Result<std::string> show_steps(const ProgramOptions& options);
+/// The same as a drawing, an SVG file.
+Result<std::string> show_svg(const ProgramOptions& options);
 
 struct Proof {
   std::string text;  ///< for each Schedule and channel: right or its faults, slots needed, canonical or not

@@ -61,6 +61,7 @@ void Canvas::box(const Box& box, const std::string& fill, const std::string& str
 void Canvas::line(double x1, double y1, double x2, double y2, const Stroke& stroke) {
   body_ += fmt::format("<path d=\"M{} {}L{} {}\" {}/>\n", at(x1), at(y1), at(x2), at(y2), stroke_text(stroke));
   reach(std::max(x1, x2), std::max(y1, y2));
+  if (stroke.arrow) arrow(x2, y2, x2 - x1, y2 - y1, stroke.colour);
 }
 
 void Canvas::arc(double x1, double x2, double y, double height, const Stroke& stroke) {

@@ -10,7 +10,7 @@ struct Stroke {
   std::string colour = "#666";
   double width = 1.5;
   bool dashed = false;
-  bool arrow = false;  ///< at the end of an arc
+  bool arrow = false;  ///< at the end
 };
 
 struct Box {
