@@ -23,6 +23,7 @@
 #include "exec/seat.h"
 #include "exec/stream.h"
 #include "kernels/cpu/reduce.h"
+#include "plan/costs.h"
 #include "transport/fabric.h"
 #include "tune/choose.h"
 #include "tune/plugin.h"
@@ -132,6 +133,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<Seat> seat_;
   const ReduceTable* table_ = nullptr;
   TuneRules rules_;
+  Costs costs_;
   TuneInputs inputs_;
   AlgoFile algo_file_;
   std::shared_ptr<const Layout> layout_;

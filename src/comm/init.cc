@@ -24,7 +24,7 @@ constexpr Setting kAgreed[] = {Setting::algo,  Setting::proto, Setting::strict, 
                                Setting::rings, Setting::cross_nic, Setting::p2p_level, Setting::net_gdr_level,
                                Setting::pxn_disable, Setting::nvb_disable};
 
-Result<std::string> agreed_text(const Config& config, const TuneRules& rules, const AlgoFile& file) {
+Result<std::string> agreed_text(const Config& config, const TuneRules& rules, const AlgoFile& file, const Costs& costs) {
   std::string text;
   RONDE_TRY(const std::string graphs, read_graph_file(config));
   text += fmt::format("contents of RONDE_GRAPH_FILE={:016x}\n", graphs.empty() ? 0 : fnv1a(graphs));
@@ -35,6 +35,7 @@ Result<std::string> agreed_text(const Config& config, const TuneRules& rules, co
   text += fmt::format("RONDE_MIN_NCHANNELS (or RONDE_MIN_CTAS, or ncclConfig_t's minCTAs)={}\n", rules.min_channels());
   text += fmt::format("RONDE_MAX_NCHANNELS (or RONDE_MAX_CTAS, or ncclConfig_t's maxCTAs)={}\n", rules.max_channels());
   text += fmt::format("RONDE_ALGO_FILE (hash of its contents)={}\n", file.fingerprint());
+  text += fmt::format("RONDE_TUNE_FILE (hash of its constants and the library's)={:016x}\n", fnv1a(to_text(costs, "")));
   return text;
 }
 
@@ -104,6 +105,7 @@ Result<> Communicator::bring_up() {
   RONDE_TRY(table_, choose_reduce_table(config_->text(Setting::isa)));
   RONDE_TRY(rules_, TuneRules::parse(*config_, {options_.min_ctas.value_or(0), options_.max_ctas.value_or(0)}));
   RONDE_TRY(algo_file_, AlgoFile::read(*config_));
+  RONDE_TRY(costs_, costs_of(*config_));
   RONDE_TRY(agree());
   RONDE_TRY(layout_, lay_out(*bootstrap_, *config_));
   RONDE_TRY(make_fabric());
@@ -128,7 +130,7 @@ Result<> Communicator::bring_up() {
 
 /// Compares the settings of all ranks: first a hash, and only where it differs the texts.
 Result<> Communicator::agree() {
-  RONDE_TRY(const std::string mine, agreed_text(*config_, rules_, algo_file_));
+  RONDE_TRY(const std::string mine, agreed_text(*config_, rules_, algo_file_, costs_));
   std::vector<uint64_t> hashes(static_cast<size_t>(ranks_));
   hashes[rank_] = fnv1a(mine);
   RONDE_TRY(bootstrap_->all_gather(bytes_of(hashes)));

@@ -7,10 +7,9 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <map>
-#include <sstream>
+
+#include "base/files.h"
 
 namespace ronde {
 namespace {
@@ -20,6 +19,7 @@ constexpr std::string_view kBuiltIn =
     ;
 constexpr std::string_view kHead = "ronde-costs";
 constexpr std::string_view kVersion = "1";
+constexpr size_t kMostText = size_t{1} << 20;
 constexpr int64_t kMostNanos = 1'000'000'000;
 constexpr int64_t kMostRate = 100'000'000;  // MB/s
 constexpr int64_t kMostBytes = int64_t{1} << 50;
@@ -217,11 +217,15 @@ Result<Costs> parse_costs(std::string_view text, const std::string& file, const 
 }
 
 Result<Costs> read_costs(const std::string& path, const Costs& base) {
-  std::ifstream stream(path);
-  std::stringstream text;
-  text << stream.rdbuf();
-  if (!stream) return fail(Code::system_error, fmt::format("reading the cost table {}: {}", path, strerror(errno)));
-  return parse_costs(text.str(), path, base);
+  RONDE_TRY(const std::string text, read_file(path, kMostText));
+  return parse_costs(text, path, base);
+}
+
+Result<Costs> costs_of(const Config& config) {
+  if (!config.is_set(Setting::tune_file)) return built_in_costs();
+  Result<Costs> read = read_costs(config.text(Setting::tune_file));
+  if (read.ok()) return read;
+  return fail(Code::invalid_usage, "RONDE_TUNE_FILE: " + read.error().what, Scope::communicator);
 }
 
 std::string to_text(const Costs& costs, std::string_view source) {

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/config.h"
 #include "base/result.h"
 
 namespace ronde {
@@ -88,6 +89,8 @@ const Costs& built_in_costs();
 Result<Costs> parse_costs(std::string_view text, const std::string& file, const Costs& base = built_in_costs());
 /// The same from a file.
 Result<Costs> read_costs(const std::string& path, const Costs& base = built_in_costs());
+/// The built-in table, and over it RONDE_TUNE_FILE where that is set. Errors (invalid_usage) name the variable, the file and the line.
+Result<Costs> costs_of(const Config& config);
 
 /// The whole table as parse_costs reads it, `source` behind each line; parse_costs(to_text(x)) == x.
 std::string to_text(const Costs& costs, std::string_view source);

@@ -29,10 +29,8 @@ int print(const std::string& text, int status = 0) {
 }
 int done(const Result<std::string>& text) { return text.ok() ? print(*text) : failed(text.error()); }
 
-Result<Costs> costs_of(const std::string& file) {
-  if (file.empty()) return built_in_costs();
-  return read_costs(file);
-}
+/// The table in `file`; without one, the settings'.
+Result<Costs> costs_of(const std::string& file) { return file.empty() ? ronde::costs_of(*current_config()) : read_costs(file); }
 
 void add_explain(CLI::App& app, int& status) {
   auto options = std::make_shared<ExplainOptions>();
@@ -139,7 +137,7 @@ void add_simulate(CLI::App& app, int& status) {
   command->add_option("--slots", options->scenario.slots, "of a connection")->capture_default_str()->check(CLI::Range(1, 1024));
   command->add_flag("--processes", options->scenario.processes, "CPU ranks are processes, not threads of one");
   command->add_option("--sizes", options->sizes, "bytes of the larger buffer of a rank: 64K, 1M, 8G")->delimiter(',');
-  command->add_option("--costs", options->costs, "a table of constants, as calibrate writes it");
+  command->add_option("--costs", options->costs, "a table of constants, as calibrate writes it; without it, that of RONDE_TUNE_FILE");
   command->footer(
       std::string("Example: ronde-plan simulate tests/golden/machines/hgx-h100.machine --copies 4 --sizes 64M,8G\n\n") +
       kStatuses);
