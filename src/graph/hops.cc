@@ -7,7 +7,6 @@ namespace ronde::graph {
 namespace {
 
 using topo::ArcId;
-using topo::Machine;
 using topo::NodeId;
 
 /// Sends from one node as much as possible to another, one shortest path with something left after the other.
@@ -69,10 +68,20 @@ class Flow {
 
 }  // namespace
 
-int64_t least_flow(const Machine& machine, std::span<const NodeId> devices, std::span<const int64_t> capacity) {
-  const topo::Wiring wiring(machine);
+int64_t least_flow(const topo::Wiring& wiring, std::span<const NodeId> devices, std::span<const int64_t> capacity,
+                   int64_t enough) {
+  int64_t least = enough;
+  // Often nothing is narrower than what leaves and enters a device, which is quickly known.
+  for (const NodeId device : devices) {
+    int64_t out = 0;
+    int64_t in = 0;
+    for (const topo::Wiring::Hop& hop : wiring.from(device)) {
+      out += capacity[static_cast<size_t>(hop.arc)];
+      in += capacity[static_cast<size_t>(topo::reverse(hop.arc))];
+    }
+    least = std::min({least, out, in});
+  }
   Flow flow(wiring, capacity);
-  int64_t least = std::numeric_limits<int64_t>::max();
   for (size_t i = 1; i < devices.size() && least > 0; ++i) {
     least = std::min(least, flow.run(devices[0], devices.subspan(i, 1), least));
     if (least > 0) least = std::min(least, flow.run(devices[i], devices.first(1), least));
@@ -80,13 +89,11 @@ int64_t least_flow(const Machine& machine, std::span<const NodeId> devices, std:
   return least;
 }
 
-int64_t flow_from(const Machine& machine, NodeId from, std::span<const NodeId> targets, std::span<const int64_t> capacity) {
-  const topo::Wiring wiring(machine);
+int64_t flow_from(const topo::Wiring& wiring, NodeId from, std::span<const NodeId> targets, std::span<const int64_t> capacity) {
   return Flow(wiring, capacity).run(from, targets, std::numeric_limits<int64_t>::max());
 }
 
-int64_t leaving_flow(const Machine& machine, std::span<const NodeId> devices, std::span<const int64_t> capacity) {
-  const topo::Wiring wiring(machine);
+int64_t leaving_flow(const topo::Wiring& wiring, std::span<const NodeId> devices, std::span<const int64_t> capacity) {
   Flow flow(wiring, capacity);
   int64_t sum = 0;
   for (const NodeId device : devices) sum += flow.run(device, devices, std::numeric_limits<int64_t>::max());

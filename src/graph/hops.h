@@ -55,12 +55,13 @@ Ways ways_between(const topo::Machine& machine, std::span<const topo::NodeId> de
 void add_gate(const topo::Machine& machine, const Rules& rules, bool over_peers, Ways& ways);
 
 /// What is least of what can flow from a device to any other, where arc i carries capacity[i] in any unit: rings and trees pass
-/// every cut between devices, so there are no more of them. 0 where a device cannot be reached.
-int64_t least_flow(const topo::Machine& machine, std::span<const topo::NodeId> devices, std::span<const int64_t> capacity);
+/// every cut between devices, so there are no more of them. 0 where a device cannot be reached; never more than `enough`.
+int64_t least_flow(const topo::Wiring& wiring, std::span<const topo::NodeId> devices, std::span<const int64_t> capacity,
+                   int64_t enough);
 /// What can flow from one node to all others of `targets` together.
-int64_t flow_from(const topo::Machine& machine, topo::NodeId from, std::span<const topo::NodeId> targets,
+int64_t flow_from(const topo::Wiring& wiring, topo::NodeId from, std::span<const topo::NodeId> targets,
                   std::span<const int64_t> capacity);
 /// The sum over all devices of what can flow from each to the others.
-int64_t leaving_flow(const topo::Machine& machine, std::span<const topo::NodeId> devices, std::span<const int64_t> capacity);
+int64_t leaving_flow(const topo::Wiring& wiring, std::span<const topo::NodeId> devices, std::span<const int64_t> capacity);
 
 }  // namespace ronde::graph

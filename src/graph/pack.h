@@ -7,6 +7,8 @@
 
 namespace ronde::graph {
 
+class WayTable;
+
 enum class Shape : uint8_t {
   ring,
   chain,  ///< a tree in which no device has two children: loads each hop in both directions
@@ -22,6 +24,6 @@ struct Order {
 
 /// At most `most` orders, of which arc i carries room[i]. Each way that is looked at takes one of `steps`; what is found before
 /// they are used up counts. The same input gives the same answer everywhere.
-std::vector<Order> pack(const Ways& ways, Shape shape, const std::vector<int32_t>& room, int most, int64_t& steps);
+std::vector<Order> pack(const WayTable& table, const std::vector<int32_t>& room, int most, int64_t& steps);
 
 }  // namespace ronde::graph

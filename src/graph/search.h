@@ -20,7 +20,7 @@ struct Limits {
   int64_t max_rate = 50000;
   /// How many ways between devices are looked at, in all: bounds the time, by a number that is the same on every rank. Of more
   /// than 32 devices as many times more as there are more pairs.
-  int64_t steps = 300000;
+  int64_t steps = 450000;
   Rules rules;
 };
 

@@ -46,7 +46,7 @@ int64_t agree(std::vector<Packed>& all, Shape shape, const Limits& limits) {
   size_t common = fewest;
   for (const Packed& kind : all) {
     int64_t steps = limits.steps / 4;
-    packed.push_back(agrees(kind) ? kind.orders : pack_at(kind.ways, shape, rate, static_cast<int>(fewest), steps));
+    packed.push_back(agrees(kind) ? kind.orders : pack_at(WayTable(kind.ways, shape), rate, static_cast<int>(fewest), steps));
     common = std::min(common, packed.back().size());
   }
   int64_t lowest = rate;
@@ -111,11 +111,11 @@ Result<Strands> search_strands(const Units& units, Shape shape, const Limits& li
   gate.one_rail = cross != CrossNic::free;
   gate.over_peers = limits.rules.pxn;
   Limits some = limits;
-  if (cross == CrossNic::faster) some.steps /= 2;
+  const bool others = cross == CrossNic::faster && std::all_of(units.kinds.begin(), units.kinds.end(),
+                                                               [](const UnitKind& kind) { return rails_of(kind.machine) > 1; });
+  if (others) some.steps /= 2;
   RONDE_TRY(Strands same, search_through(units, shape, some, gate));
-  const bool others =
-      std::all_of(units.kinds.begin(), units.kinds.end(), [](const UnitKind& k) { return rails_of(k.machine) > 1; });
-  if (cross != CrossNic::faster || !others || same.total() >= same.bound) return same;
+  if (!others || same.total() >= same.bound) return same;
   // A way over another GPU leads out only, and backwards it would lead in.
   gate.one_rail = gate.over_peers = false;
   auto other = search_through(units, shape, some, gate);

@@ -40,13 +40,14 @@ std::vector<int64_t> buses_of(const Machine& machine, const Ways& ways) {
   return capacity;
 }
 
-/// The most that channels can carry together, in the unit of `room`.
-int64_t bound_of(const Machine& machine, const Ways& ways, Shape shape, const std::vector<int64_t>& room) {
-  int64_t bound = least_flow(machine, ways.nodes, room);
+/// The most that channels can carry together, in the unit of `room`; never more than `enough`.
+int64_t bound_of(const topo::Wiring& wiring, const Ways& ways, Shape shape, const std::vector<int64_t>& room,
+                 int64_t enough = std::numeric_limits<int64_t>::max()) {
+  int64_t bound = least_flow(wiring, ways.nodes, room, enough);
   // Every hop of a chain leaves two devices.
-  if (shape == Shape::chain) bound = std::min(bound, leaving_flow(machine, ways.nodes, room) / (2 * (ways.devices - 1)));
+  if (shape == Shape::chain) bound = std::min(bound, leaving_flow(wiring, ways.nodes, room) / (2 * (ways.devices - 1)));
   if (ways.outer == ways.times) return bound;
-  const int64_t through = flow_from(machine, ways.nodes.back(), std::span(ways.nodes).first(ways.nodes.size() - 1), room);
+  const int64_t through = flow_from(wiring, ways.nodes.back(), std::span(ways.nodes).first(ways.nodes.size() - 1), room);
   return std::min(bound, through * ways.times / ways.outer);
 }
 
@@ -78,12 +79,14 @@ std::vector<int64_t> rates_worth_trying(const Ways& ways, Shape shape, const Lim
 constexpr int kMostFlows = 32;
 
 /// The most promising first, of equals the highest rate.
-std::vector<Candidate> candidates(const Machine& machine, const Ways& ways, Shape shape, const Limits& limits, int64_t bound) {
+std::vector<Candidate> candidates(const topo::Wiring& wiring, const Ways& ways, Shape shape, const Limits& limits,
+                                  int64_t bound) {
   std::vector<Candidate> all;
   for (const int64_t rate : rates_worth_trying(ways, shape, limits, bound)) {
     if (rate == 0) continue;
-    const int64_t channels = ways.devices > kMostFlows ? bound / rate : bound_of(machine, ways, shape, room_at(ways, rate));
-    const int64_t most = std::min<int64_t>(limits.max_channels, channels) / ways.times;
+    const int64_t enough = std::min<int64_t>(limits.max_channels, bound / rate);
+    const int64_t channels = ways.devices > kMostFlows ? enough : bound_of(wiring, ways, shape, room_at(ways, rate), enough);
+    const int64_t most = channels / ways.times;
     if (most > 0) all.push_back({rate, static_cast<int>(most)});
   }
   std::sort(all.begin(), all.end(), better);
@@ -93,7 +96,7 @@ std::vector<Candidate> candidates(const Machine& machine, const Ways& ways, Shap
 /// Tries one rate after the other and keeps the best.
 class Trials {
  public:
-  Trials(const Ways& ways, Shape shape) : ways_(ways), shape_(shape) {}
+  Trials(const Ways& ways, Shape shape) : table_(ways, shape) {}
 
   bool none() const { return orders_.empty(); }
   bool could_improve(const Candidate& candidate) const { return better(candidate, found_); }
@@ -101,7 +104,7 @@ class Trials {
 
   void attempt(const Candidate& candidate, int64_t steps) {
     int64_t left = steps;
-    std::vector<Order> packed = pack_at(ways_, shape_, candidate.rate, candidate.count, left);
+    std::vector<Order> packed = pack_at(table_, candidate.rate, candidate.count, left);
     steps_ += steps - std::max<int64_t>(left, 0);
     const Candidate now{candidate.rate, static_cast<int>(packed.size())};
     if (!better(now, found_)) return;
@@ -117,8 +120,7 @@ class Trials {
   }
 
  private:
-  const Ways& ways_;
-  const Shape shape_;
+  const WayTable table_;
   Candidate found_;
   std::vector<Order> orders_;
   int64_t steps_ = 0;
@@ -132,17 +134,17 @@ Candidate safe(const Ways& ways, const Limits& limits) {
 }
 
 /// The best over the given ways; nothing where there are no such.
-Packed pack_over(const Machine& machine, Ways ways, Shape shape, const Limits& limits) {
+Packed pack_over(const topo::Wiring& wiring, Ways ways, Shape shape, const Limits& limits) {
   Packed best;
   best.ways = std::move(ways);
-  best.bound = bound_of(machine, best.ways, shape, best.ways.capacity);
+  best.bound = bound_of(wiring, best.ways, shape, best.ways.capacity);
   if (best.bound == 0) return best;
   Trials trials(best.ways, shape);
   // An order looks at each door, and from each device at all others.
   const int64_t order =
       int64_t{best.ways.devices} * best.ways.devices + static_cast<int64_t>(best.ways.in.size() + best.ways.out.size());
   const int64_t reserved = std::min(limits.steps, order);
-  const std::vector<Candidate> all = candidates(machine, best.ways, shape, limits, best.bound);
+  const std::vector<Candidate> all = candidates(wiring, best.ways, shape, limits, best.bound);
   // First what is found at once for each rate; then the most promising get most of the steps, and some are left for the others.
   for (const bool at_once : {true, false}) {
     for (const Candidate& candidate : all) {
@@ -175,23 +177,24 @@ int64_t steps_for(const Limits& limits, size_t devices) {
 
 }  // namespace
 
-std::vector<Order> pack_at(const Ways& ways, Shape shape, int64_t rate, int most, int64_t& steps) {
+std::vector<Order> pack_at(const WayTable& table, int64_t rate, int most, int64_t& steps) {
   std::vector<int32_t> room;
-  const int64_t enough = int64_t{4} * ways.outer * most;
-  for (const int64_t channels : room_at(ways, rate)) room.push_back(static_cast<int32_t>(std::min(channels, enough)));
-  return pack(ways, shape, room, most, steps);
+  const int64_t enough = int64_t{4} * table.ways().outer * most;
+  for (const int64_t channels : room_at(table.ways(), rate)) room.push_back(static_cast<int32_t>(std::min(channels, enough)));
+  return pack(table, room, most, steps);
 }
 
 Packed pack_best(const Machine& machine, std::span<const NodeId> devices, Shape shape, const Limits& limits, const Gate& gate) {
   Limits some = limits;
   some.steps = steps_for(limits, devices.size()) / 2;
-  Packed near = pack_over(machine, ways_for(machine, devices, Reach::near, limits.rules, gate), shape, some);
+  const topo::Wiring wiring(machine);
+  Packed near = pack_over(wiring, ways_for(machine, devices, Reach::near, limits.rules, gate), shape, some);
   Ways ways = ways_for(machine, devices, Reach::far, limits.rules, gate);
   // Buses are not worth a hop where the links between devices carry more than all of them.
-  const int64_t buses = bound_of(machine, ways, shape, buses_of(machine, ways));
+  const int64_t buses = bound_of(wiring, ways, shape, buses_of(machine, ways));
   if (!near.orders.empty() && near.total() >= buses) return near;
   some.steps = 2 * some.steps - near.steps;
-  Packed far = pack_over(machine, std::move(ways), shape, some);
+  Packed far = pack_over(wiring, std::move(ways), shape, some);
   if (far.total() > near.total() || near.orders.empty()) {
     far.steps += near.steps;
     return far;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/search.h"
+#include "graph/way_table.h"
 
 namespace ronde::graph {
 
@@ -32,6 +33,6 @@ Packed pack_best(const topo::Machine& machine, std::span<const topo::NodeId> dev
                  const Gate& gate = {});
 
 /// As many orders as fit at one rate, `most` at most.
-std::vector<Order> pack_at(const Ways& ways, Shape shape, int64_t rate, int most, int64_t& steps);
+std::vector<Order> pack_at(const WayTable& table, int64_t rate, int most, int64_t& steps);
 
 }  // namespace ronde::graph

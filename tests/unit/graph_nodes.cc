@@ -262,7 +262,7 @@ TEST_CASE("ports of any number and speed", "[unit][graph]") {
   const Machine slow = three("gpu a100", "nic gen4x16 { port mbits=8 }");
   CHECK(text(found(slow, gpus(slow), Shape::ring, limits)) == "1 x 1");
   CHECK(error(slow, limits, Shape::chain) ==
-        "No chain through 3 devices and a port was found in 300000 steps; links that carry little may be why.");
+        "No chain through 3 devices and a port was found in 450000 steps; links that carry little may be why.");
 }
 
 TEST_CASE("one GPU in each host", "[unit][graph]") {
