@@ -6,6 +6,10 @@
 namespace ronde {
 namespace {
 
+/// Pieces that a lane moves before the other lanes have their turn. While a lane that receives stays ahead, its peer refills the slots, and
+/// the lanes that send would stand still until all has been received: two ranks that exchange data would work one after the other.
+constexpr uint32_t kTurn = 2;
+
 /// True when the next slot from `port` is there.
 bool has_input(Seat& seat, Port& port) {
   if (!port.in) {
@@ -66,7 +70,8 @@ void next_piece(const Part& part, Lane& lane, const Move& move) {
 
 Result<Step> advance(Work& work, Part& part, Lane& lane) {
   bool moved = false;
-  while (lane.slice < part.slicing.slices && !lane.moves->empty()) {
+  for (uint32_t pieces = 0; lane.slice < part.slicing.slices && !lane.moves->empty(); ++pieces) {
+    if (pieces == kTurn) return Step::moved;
     if (work.seat->failed()) return Step::moved;  // a rank alone never waits: without this its Abort would
     const Move& move = (*lane.moves)[lane.move];
     if (!ready(work, part, lane, move)) return moved ? Step::moved : Step::blocked;

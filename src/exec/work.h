@@ -76,7 +76,7 @@ struct Work {
 
 enum class Step : uint8_t { moved, blocked, done };
 
-/// Runs `lane` until it cannot go on or is done. An Error breaks the communicator.
+/// Runs `lane` until it cannot go on, is done, or has moved as many pieces as are one turn. An Error breaks the communicator.
 Result<Step> advance(Work& work, Part& part, Lane& lane);
 
 /// Executes one piece of a Move whose inputs are there and whose outputs have room.
