@@ -9,6 +9,7 @@
 #include "plan/algorithm.h"
 #include "plan/text.h"
 #include "support/catch.h"
+#include "tools/plan/predict.h"
 #include "tools/plan/programs.h"
 
 using namespace ronde;
@@ -91,6 +92,18 @@ TEST_CASE("golden: each algorithm builds the Programs on file", "[plan]") {
 
 TEST_CASE("golden: the drawing in docs is the one that ronde-plan makes", "[plan][tool]") {
   CHECK(text_of(kDrawing) == plan::tool::show_svg({}).value());
+}
+
+TEST_CASE("golden: docs have what ronde-plan says of published figures", "[plan][tool]") {
+  const std::string docs = text_of("docs/simulation.md");
+  std::istringstream rows(plan::tool::published("tests/golden/machines", built_in_costs(), 4).value());
+  int count = 0;
+  for (std::string row; std::getline(rows, row); ++count) {
+    INFO(row);
+    CHECK(docs.find(row + "\n") != std::string::npos);
+  }
+  CHECK(count > 10);
+  CHECK_FALSE(plan::tool::published("/nonexistent", built_in_costs(), 1).ok());
 }
 
 TEST_CASE("golden: write the Programs' files anew", "[.rewrite]") {

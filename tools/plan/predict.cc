@@ -8,7 +8,6 @@
 #include "base/words.h"
 #include "graph/channels.h"
 #include "plan/algorithm.h"
-#include "tools/topo/input.h"
 #include "topo/copies.h"
 
 namespace ronde::plan::tool {
@@ -35,28 +34,6 @@ Result<Protocol> protocol_of(const std::string& name) {
 }
 
 bool per_rank(Coll coll) { return coll >= Coll::all_gather && coll <= Coll::scatter; }
-
-/// A figure that somebody has published.
-struct Figure {
-  const char* machine;  ///< a file of the folder
-  int copies;
-  double least, most;  ///< GB/s, busbw
-  const char* source;
-  const char* why;  ///< why the prediction differs, or what it says
-};
-constexpr uint64_t kPublishedBytes = uint64_t{8} << 30;
-constexpr Figure kFigures[] = {
-    {"hgx-h100.machine", 1, 370, 370, "NVIDIA/nccl-tests#212, ring, NVLS off", "rings over NVLink"},
-    {"hgx-h100.machine", 1, 476, 480, "NVIDIA/nccl-tests#290 and #212, NVLS",
-     "the switches add up there; no ring can, and ronde has nothing like it"},
-    {"hgx-h200.machine", 1, 475, 475, "NVIDIA/nccl-tests#272, NVLS", "the same"},
-    {"dgx-a100.machine", 1, 230, 250, "docs.alayanew.com, tech blog of 2026-05-06", "rings over NVLink"},
-    {"hgx-h100.machine", 2, 368, 384, "NVIDIA/nccl-tests#290, ring, 46 to 48 GB/s for each of 8 NDR ports",
-     "rings that leave by each port"},
-    {"hgx-h100.machine", 4, 368, 384, "the same: a ring's rate does not depend on the number of nodes",
-     "rings that leave by each port"},
-    {"hgx-h100.machine", 16, 368, 384, "the same", "rings that leave by each port"},
-};
 
 std::string end_of(const topo::Machine& machine, topo::ArcId arc, bool end) {
   const topo::Link& link = machine.link(topo::link_of(arc));
@@ -143,26 +120,6 @@ Result<std::string> simulate_sizes(const topo::Machine& machine, const Scenario&
     RONDE_TRY(const Simulation it, plan.run(bytes));
     text += fmt::format("{:>14} {:>12.1f} {:>10.2f} {:>10.2f}  {}; {}\n", bytes, it.nanos / 1e3, it.algbw / 1e3, it.busbw / 1e3,
                         links_of(plan.machine(), it), chain_of(it.chain));
-  }
-  return text;
-}
-
-Result<std::string> published(const std::string& folder, const Costs& costs) {
-  std::string text =
-      "| machine | copies | published GB/s | predicted GB/s | deviation % | source | what it says "
-      "|\n|---|---|---|---|---|---|---|\n";
-  Scenario scenario;
-  for (const Figure& figure : kFigures) {
-    RONDE_TRY(const topo::Reading reading, topo::tool::read_input(fmt::format("{}/{}", folder, figure.machine)));
-    scenario.copies = figure.copies;
-    RONDE_TRY(const Plan plan, Plan::make(reading.machine, scenario, costs));
-    RONDE_TRY(const Simulation it, plan.run(kPublishedBytes));
-    const double busbw = static_cast<double>(it.busbw) / 1e3;
-    const double nearest = std::clamp(busbw, figure.least, figure.most);
-    const std::string range = figure.least == figure.most ? fmt::format("{:.0f}", figure.least)
-                                                          : fmt::format("{:.0f} to {:.0f}", figure.least, figure.most);
-    text += fmt::format("| {} | {} | {} | {:.0f} | {:+.0f} | {} | {} |\n", figure.machine, figure.copies, range, busbw,
-                        (busbw - nearest) / nearest * 100, figure.source, figure.why);
   }
   return text;
 }

@@ -47,8 +47,8 @@ class Plan {
 /// A table, one line a size: time, bandwidths, the busiest links, what the last chain of Moves waited for.
 Result<std::string> simulate_sizes(const topo::Machine& machine, const Scenario& scenario, const Costs& costs,
                                    const std::vector<uint64_t>& sizes);
-/// The table of published figures, predicted from the machines in `folder`.
-Result<std::string> published(const std::string& folder, const Costs& costs);
+/// The table of published figures for up to `most_copies` copies of a machine, predicted from the machines in `folder`.
+Result<std::string> published(const std::string& folder, const Costs& costs, int most_copies);
 
 /// "64K", "256M", "8G", "1000". invalid_argument for anything else.
 Result<uint64_t> size_of_text(const std::string& text);

@@ -15,7 +15,7 @@ namespace ronde::plan::tool {
 namespace {
 
 constexpr size_t kMostBytes = size_t{64} << 20;  // of a file
-constexpr int kMostRanks = 1024;  // Moves are as many as its square, and are proven
+constexpr int kMostRanks = 1024;                 // Moves are as many as its square, and are proven
 
 Error wrong(const std::string& what) { return fail(Code::invalid_argument, what); }
 
