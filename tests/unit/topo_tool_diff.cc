@@ -1,5 +1,6 @@
 // What ronde-topo says of two machines, what it leaves out of one, and NCCL's figures.
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "graph/load.h"
 #include "support/catch.h"
@@ -120,6 +121,44 @@ TEST_CASE("check: what is found fits, and is compared", "[unit][topo_tool]") {
   tool::Checked less = rows[0];
   less.nccl.rate = 2 * graph::total_rate(less.set.channels);
   CHECK(less.below());
-  CHECK(tool::row("f", 4, m, less).find(" 0.50 ") != std::string::npos);
+  less.set.ms = 11;
+  less.nccl.ms = 12;
+  CHECK_FALSE(less.slow());
+  CHECK(tool::row("f", 4, m, less).find("12.00\n") != std::string::npos);
+  less.nccl.ms = 1;
+  CHECK(less.slow());
+  const std::string row = tool::row("f", 4, m, less);
+  CHECK(row.find(" 0.50 ") != std::string::npos);
+  CHECK(row.find("1.00 slow\n") != std::string::npos);
   CHECK(tool::check_channels(test::read_text("cpu { gpu h100 }").machine, "f", {}).empty());
+}
+
+TEST_CASE("check for programs", "[unit][topo_tool]") {
+  const std::string text = "2 cpu sapphire { 2 gpu h100; nic gen5x16 400G }\nnvlink 0-3 switch x18";
+  std::vector<tool::FileChecked> files = {{"good \xff", from_text(text, "f"), {}}, {"bad", from_text("2 cat", "bad"), {}}};
+  files[0].rows = tool::check_channels(files[0].reading->machine, "f", {});
+  REQUIRE(files[0].rows.size() == 4);
+  files[0].rows[1].nccl = {1000000, 2};
+  files[0].rows[2].faults = {"too much"};
+  files[0].rows[3].set.channels.clear();
+  files[0].rows[3].set.why_not = "none";
+  tool::Tally tally;
+  for (const auto& file : files) tally.count(file);
+  CHECK(tally.machines == 1);
+  CHECK(tally.refused == 1);
+  CHECK(tally.wrong == 2);
+  const auto json = nlohmann::json::parse(tool::to_json(files, tally));
+  CHECK(json["wrong"] == 2);
+  const auto& searches = json["files"][0]["searches"];
+  CHECK(json["files"][0]["devices"] == 4);
+  CHECK(json["files"][0]["nics"] == 2);
+  CHECK(searches[0]["shape"] == "ring");
+  CHECK(searches[0]["total_MBps"] == graph::total_rate(files[0].rows[0].set.channels));
+  CHECK_FALSE(searches[0].contains("nccl_MBps"));
+  CHECK(searches[1]["below_nccl"] == true);
+  CHECK(searches[1]["nccl_search_ms"] == 2);
+  CHECK(searches[2]["faults"][0] == "too much");
+  CHECK(searches[2]["hosts"] == "two");
+  CHECK(searches[3]["error"] == "none");
+  CHECK(json["files"][1]["error"].get<std::string>().rfind("bad:1", 0) == 0);
 }

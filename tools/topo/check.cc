@@ -82,37 +82,61 @@ class References {
   bool broken_ = false;
 };
 
-/// What has come of all files.
-struct Tally {
-  int machines = 0;
-  int refused = 0;
-  int wrong = 0;  ///< rows with faults or below NCCL
-};
-
-std::string check_file(const std::string& file, size_t width, References& references, Tally& tally) {
-  const std::string name = file.empty() ? "this host" : file;
-  const auto reading = read_input(file);
-  if (!reading.ok()) {
-    ++tally.refused;
-    return fmt::format("{:<{}} refused: {}\n", name, width, reading.error().what);
-  }
-  ++tally.machines;
-  const Machine& machine = reading->machine;
+FileChecked check_file(const std::string& file, References& references) {
+  FileChecked checked{file.empty() ? "this host" : file, read_input(file), {}};
+  if (!checked.reading.ok()) return checked;
   const auto [reference, known_as] = references.of(file);
+  checked.rows = check_channels(checked.reading->machine, known_as, *reference);
+  return checked;
+}
+
+std::string lines(const FileChecked& file, size_t width) {
+  if (!file.reading.ok()) return fmt::format("{:<{}} refused: {}\n", file.name, width, file.reading.error().what);
+  const Machine& machine = file.reading->machine;
   std::string text;
-  for (const Checked& each : check_channels(machine, known_as, *reference)) {
-    text += row(name, width, machine, each);
+  for (const Checked& each : file.rows) {
+    text += row(file.name, width, machine, each);
     for (const std::string& fault : each.faults) text += fmt::format("{:<{}} WRONG: {}\n", "", width, fault);
     if (each.below()) text += fmt::format("{:<{}} BELOW NCCL\n", "", width);
-    tally.wrong += each.below() || !each.faults.empty();
   }
   const size_t devices = devices_of(machine).size();
-  return text.empty() ? fmt::format("{:<{}} {:>7}: no channels\n", name, width, counted(devices, "device")) : text;
+  return text.empty() ? fmt::format("{:<{}} {:>7}: no channels\n", file.name, width, counted(devices, "device")) : text;
+}
+
+/// Prints the table file by file, or all as JSON.
+Result<> report(const std::vector<std::string>& files, bool json, References& references, Tally& tally) {
+  size_t width = 10;
+  for (const std::string& file : files) width = std::max(width, file.size());
+  std::vector<FileChecked> all;
+  if (!json) RONDE_TRY(write_output("", head(width)));
+  for (const std::string& file : files) {
+    FileChecked checked = check_file(file, references);
+    tally.count(checked);
+    if (!json) RONDE_TRY(write_output("", lines(checked, width)));
+    if (json) all.push_back(std::move(checked));
+  }
+  if (json) return write_output("", to_json(all, tally));
+  return write_output(
+      "", fmt::format("{}, {} refused, {} wrong or below NCCL, {} slow\n",
+                      counted(static_cast<size_t>(tally.machines), "machine"), tally.refused, tally.wrong, tally.slow));
 }
 
 }  // namespace
 
 bool Checked::below() const { return graph::total_rate(set.channels) + static_cast<int64_t>(set.channels.size()) < nccl.rate; }
+
+bool Checked::slow() const {
+  constexpr double kAlwaysAllowed = 10;
+  return set.ms > std::max(nccl.ms, kAlwaysAllowed);
+}
+
+void Tally::count(const FileChecked& file) {
+  ++(file.reading.ok() ? machines : refused);
+  for (const Checked& each : file.rows) {
+    wrong += each.below() || !each.faults.empty();
+    slow += each.slow();
+  }
+}
 
 std::vector<Checked> check_channels(const Machine& machine, const std::string& file,
                                     const std::vector<ReferenceGraph>& reference) {
@@ -140,11 +164,11 @@ std::string row(const std::string& name, size_t width, const Machine& machine, c
   if (set.channels.empty()) return fmt::format("{} none: {}\n", start, set.why_not);
   const int64_t total = graph::total_rate(set.channels);
   const bool known = checked.nccl.rate > 0;
-  return fmt::format("{} {:>19} {:>9} {:>9} {:>6} {:>8.2f} {:>8}\n", start,
+  return fmt::format("{} {:>19} {:>9} {:>9} {:>6} {:>8.2f} {:>8}{}\n", start,
                      fmt::format("{} x {}", set.channels.size(), gbps(set.channels[0].rate)), gbps(total),
                      known ? gbps(checked.nccl.rate) : "-",
                      known ? fmt::format("{:.2f}", static_cast<double>(total) / static_cast<double>(checked.nccl.rate)) : "-",
-                     set.ms, known ? fmt::format("{:.2f}", checked.nccl.ms) : "-");
+                     set.ms, known ? fmt::format("{:.2f}", checked.nccl.ms) : "-", checked.slow() ? " slow" : "");
 }
 
 int check(const CheckOptions& options) {
@@ -160,16 +184,9 @@ int check(const CheckOptions& options) {
     files.insert(files.end(), found.begin(), found.end());
   }
   if (files.empty()) files.emplace_back();
-  size_t width = 10;
-  for (const std::string& file : files) width = std::max(width, file.size());
   References references;
   Tally tally;
-  auto written = write_output("", head(width));
-  for (size_t i = 0; i < files.size() && written.ok(); ++i)
-    written = write_output("", check_file(files[i], width, references, tally));
-  if (written.ok())
-    written = write_output("", fmt::format("{}, {} refused, {} wrong or below NCCL\n",
-                                           counted(static_cast<size_t>(tally.machines), "machine"), tally.refused, tally.wrong));
+  const auto written = report(files, options.json, references, tally);
   if (!written.ok()) return failed(written.error());
   if (tally.wrong > 0 || (options.strict && tally.refused > 0)) return kNo;
   return tally.machines == 0 || references.broken() ? kFailed : kDone;

@@ -50,6 +50,7 @@ int gather(const GatherOptions& options);
 struct CheckOptions {
   std::vector<std::string> inputs;  ///< files and folders; none: this host
   bool strict = false;              ///< kNo also where a file cannot be read
+  bool json = false;
 };
 /// Searches channels for machines, checks what they load links with, and compares them with NCCL's where those are known.
 int check(const CheckOptions& options);

@@ -75,12 +75,14 @@ void add_check(CLI::App& app, int& status) {
   command->add_option("INPUT", options->inputs,
                       "topology files, and folders: all their files ending in .xml or .machine; without any, this host");
   command->add_flag("--strict", options->strict, "files that cannot be read count as wrong");
+  command->add_flag("--json", options->json, "all of it for programs");
   command->footer(
       std::string(
           "For each machine, and for two of it that its ports join: rings and trees, their total, NCCL's total and the ratio "
           "where a\n"
           "file nccl-reference.json lies in its folder or one of the two above, and the milliseconds of processor time that\n"
-          "each search takes. What the channels load each link with is worked out anew, for NCCL's too; where those ask for\n"
+          "each search takes; 'slow' are those that take longer than NCCL's and than 10 ms, which a busy host may be why of.\n"
+          "What the channels load each link with is worked out anew, for NCCL's too; where those ask for\n"
           "more than a link carries, their total is lowered until it fits.\n"
           "Status 1: a link is asked for more than it carries, or a ratio is under 1. Files that cannot be read are said (with\n"
           "file:line) and are no reason for it but with --strict; where there is no other file the status is 3.\n\n"
