@@ -18,7 +18,7 @@ int parent_in_order(int number, int n) {
 std::vector<int> binary_tree(int n, bool second) {
   // The second has other numbers for the nodes, odd for even: mirrored, or where that changes nothing, shifted by one.
   const bool mirrored = n % 2 == 0;
-  const auto number = [&](int node) { return !second ? node + 1 : mirrored ? n - node : (node + 1) % n + 1; };
+  const auto number = [&](int node) { return !second ? node + 1 : mirrored ? n - node : node == 0 ? n : node; };
   std::vector<int> node_of(static_cast<size_t>(n) + 1, -1);
   for (int node = 0; node < n; ++node) node_of[static_cast<size_t>(number(node))] = node;
   std::vector<int> parent;

@@ -106,6 +106,14 @@ TEST_CASE("two binary trees: every node has a parent in both, and children in on
   CHECK(most_edges(3) == 3);
 }
 
+TEST_CASE("the trees over nodes are those of the Programs", "[unit][graph]") {
+  using Parents = std::vector<int>;
+  CHECK(binary_tree(4, false) == Parents{1, 3, 1, -1});
+  CHECK(binary_tree(4, true) == Parents{-1, 2, 0, 2});
+  CHECK(binary_tree(5, false) == Parents{1, 3, 1, -1, 3});
+  CHECK(binary_tree(5, true) == Parents{4, 2, 4, 2, -1});
+}
+
 TEST_CASE("several hosts alike: all ports are used", "[unit][graph]") {
   for (const int n : {2, 3, 4, 7, 16}) {
     INFO(n);
