@@ -63,11 +63,15 @@ bool cpu_flow(Net& net, const Lane& lane, FlowSpec* spec) {
   } else if (computes) {
     times.add(CpuWork::copy, HopKind::process);
   }
+  HopKind outwards = HopKind::process;
+  for (uint32_t i = 0; i < move.out_count; ++i) {
+    if (net.connections[net.out_of[lane.ports + move.out_first + i]].kind == HopKind::shm) outwards = HopKind::shm;
+  }
   // Peers have read the block, or the slot that serves in its place, in an earlier call.
   const bool handed = computes && move.out_count > 0 && (lends || move.dst == Buf::none);
-  if (handed) times.add_beyond(CpuWork::publish, CpuWork::copy, HopKind::process);
+  if (handed) times.add_beyond(CpuWork::publish, CpuWork::copy, outwards);
   const uint32_t in_place = computes && move.dst == Buf::none ? 1 : 0;
-  if (!lends && move.out_count > in_place) times.add(CpuWork::publish, HopKind::process, move.out_count - in_place);
+  if (!lends && move.out_count > in_place) times.add(CpuWork::publish, outwards, move.out_count - in_place);
   if (times.none()) return false;
   times.rate(*spec);
   return true;

@@ -26,10 +26,11 @@ double nanos_of(const std::vector<Task>& tasks, Subject subject, Coll coll, uint
   return 0;
 }
 
-/// MB/s without the `step` that each piece waits for the other rank, ns.
-int64_t rate_of(const Task& task, double step) {
-  const double nanos = task.median() - step * std::ceil(static_cast<double>(task.bytes) / 65536);
-  return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(task.bytes) * 1000 / std::max(1.0, nanos)));
+/// MB/s without what is not the data's own time, ns: `once`, and `step` for each piece. At least half of the time is the data's.
+int64_t rate_of(const Task& task, double step, double once = 0) {
+  const double others = once + step * std::ceil(static_cast<double>(task.bytes) / kSlotBytes);
+  const double nanos = std::max({1.0, task.median() / 2, task.median() - others});
+  return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(task.bytes) * 1000 / nanos));
 }
 
 /// With both at it each copies and reads; alone one copies and the other reads.
@@ -38,17 +39,21 @@ bool hands(CpuWork work) { return work == CpuWork::publish || work == CpuWork::t
 /// The bytes that a piece of work touches: what Curve means by them.
 int64_t touched(const Task& task) { return static_cast<int64_t>(task.bytes) * (task.work == CpuWork::fold ? 3 : 2); }
 
-Curve curve_of(const std::vector<Task>& tasks, CpuWork work) {
+/// `slot`: ns that an end spends on a slot.
+Curve curve_of(const std::vector<Task>& tasks, CpuWork work, double slot) {
   Curve curve;
-  const double step = std::max(
+  const double wait = std::max(
       0.0, nanos_of(tasks, Subject::work, Coll::all_gather, kSlot) - nanos_of(tasks, Subject::work, Coll::all_reduce, kSlot));
-  const bool keeps_step = work == CpuWork::pull || work == CpuWork::fold;
+  // A message has a call's beginning, and a slot for each piece, of which a rank alone only reads.
+  const double once = work == CpuWork::pull ? nanos_of(tasks, Subject::slots, Coll::reduce_scatter, 2 * kSlot) : 0;
+  const double step_alone = work == CpuWork::pull ? slot : 0;
+  const double step_both = work == CpuWork::pull ? 2 * slot : work == CpuWork::fold ? wait : 0;
   for (const Task& alone : tasks) {
     if (alone.subject != Subject::work || alone.work != work || alone.both || alone.bytes <= kSlot) continue;
     for (const Task& both : tasks) {
       if (both.subject != Subject::work || both.work != work || !both.both || both.bytes != alone.bytes / (hands(work) ? 2 : 1))
         continue;
-      curve.points.push_back({touched(alone), rate_of(alone, 0), rate_of(both, keeps_step ? step : 0)});
+      curve.points.push_back({touched(alone), rate_of(alone, step_alone, once), rate_of(both, step_both, once)});
     }
   }
   return curve;
@@ -102,11 +107,6 @@ std::vector<Task> calibration_tasks(uint64_t most_bytes) {
 
 Costs calibrated(const Costs& base, HopKind kind, const std::vector<Task>& tasks) {
   Costs costs = base;
-  for (int w = 0; w < kCpuWorks; ++w) {
-    const auto work = static_cast<CpuWork>(w);
-    Curve curve = curve_of(tasks, work);
-    if (!curve.points.empty()) costs.curve(work, kind) = std::move(curve);
-  }
   constexpr double kSlots = kSlotBytes / kSlot;
   const double once = nanos_of(tasks, Subject::slots, Coll::reduce_scatter, 2 * kSlot);
   const double often = nanos_of(tasks, Subject::slots, Coll::reduce_scatter, 2 * kSlotBytes);
@@ -122,6 +122,11 @@ Costs calibrated(const Costs& base, HopKind kind, const std::vector<Task>& tasks
   for (int p = 0; p < kProtocols; ++p) {
     costs.hop(static_cast<Protocol>(p), kind).slot = std::lround(slot);
     costs.hop(static_cast<Protocol>(p), kind).latency = latency;
+  }
+  for (int w = 0; w < kCpuWorks; ++w) {
+    const auto work = static_cast<CpuWork>(w);
+    Curve curve = curve_of(tasks, work, slot);
+    if (!curve.points.empty()) costs.curve(work, kind) = std::move(curve);
   }
   return costs;
 }
@@ -169,8 +174,8 @@ Result<Comparison> compare(uint64_t least_bytes, uint64_t most_bytes, int rounds
   for (const HopKind kind : kinds) {
     std::vector<Task> tasks = calibration_tasks(most_bytes);
     const size_t first = tasks.size();
-    for (const Coll coll :
-         {Coll::all_reduce, Coll::all_gather, Coll::reduce_scatter, Coll::broadcast, Coll::reduce, Coll::all_to_all}) {
+    for (const Coll coll : {Coll::all_reduce, Coll::all_gather, Coll::reduce_scatter, Coll::broadcast, Coll::reduce,
+                            Coll::all_to_all, Coll::send}) {
       for (uint64_t bytes = least_bytes; bytes <= most_bytes; bytes *= 4) {
         Task task;
         task.subject = Subject::exchange;
@@ -179,7 +184,8 @@ Result<Comparison> compare(uint64_t least_bytes, uint64_t most_bytes, int rounds
         tasks.push_back(task);
       }
     }
-    RONDE_TRY(measure(kind, rounds, tasks));
+    RONDE_TRY(const double latency, measure(kind, rounds, tasks));
+    result.latency.emplace_back(kind, latency);
     result.costs =
         calibrated(result.costs, kind, std::vector<Task>(tasks.begin(), tasks.begin() + static_cast<ptrdiff_t>(first)));
     for (size_t t = first; t < tasks.size(); ++t) {
@@ -204,6 +210,14 @@ std::string to_text(const std::vector<Row>& rows, bool* good) {
   *good = far == 0 && near * 10 >= rows.size() * 9;
   text += fmt::format("\n{} of {} points within {:.0f} %, {} beyond {:.0f} %: {}\n", near, rows.size(), kNear, far, kFar,
                       *good ? "good" : "not good");
+  return text;
+}
+
+std::string to_text(const Comparison& comparison, bool* good) {
+  std::string text = to_text(comparison.rows, good);
+  for (const auto& [kind, latency] : comparison.latency) {
+    text += fmt::format("{}: {:.0f} ns for a word from one core to the other\n", to_string(kind), latency);
+  }
   return text;
 }
 

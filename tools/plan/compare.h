@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/simulate.h"
@@ -32,11 +33,14 @@ Result<Row> predict(HopKind kind, const Task& task, const Costs& costs);
 struct Comparison {
   Costs costs;
   std::vector<Row> rows;
+  std::vector<std::pair<HopKind, double>> latency;  ///< ns for a word from one core to the other: it says where the cores were
 };
 /// Calibrates and measures both kinds, everything in the same rounds, and predicts.
 Result<Comparison> compare(uint64_t least_bytes, uint64_t most_bytes, int rounds, const std::vector<HopKind>& kinds);
 
 /// The rows with their verdict: good where nine of ten are within 25 % and none is beyond 50 %.
 std::string to_text(const std::vector<Row>& rows, bool* good);
+/// The same, and where the cores were.
+std::string to_text(const Comparison& comparison, bool* good);
 
 }  // namespace ronde::plan::tool

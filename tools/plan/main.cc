@@ -211,7 +211,7 @@ void add_compare(CLI::App& app, int& status) {
       return;
     }
     bool good = false;
-    const std::string text = to_text(result->rows, &good);
+    const std::string text = to_text(*result, &good);
     status = print(text, good ? 0 : kNo);
   });
 }

@@ -24,14 +24,16 @@ struct Task {
   bool both = false;
   Coll coll = Coll::all_reduce;
   uint64_t bytes = 0;
-  std::vector<double> nanos;  ///< by round, of the slower rank: filled by measure()
+  std::vector<double> nanos;  ///< of the slower rank: filled by measure()
 
   double median() const;
 };
 
-/// Runs all tasks one after the other, `rounds` times and once before without counting, so that what disturbs the host for a
-/// while touches one sample of many tasks and not all of one. `kind` is process (threads) or shm (two processes). Errors say what
-/// failed in which rank; nothing is left behind. Takes five times the largest task's bytes of memory.
-Result<> measure(HopKind kind, int rounds, std::vector<Task>& tasks);
+/// Runs all tasks one after the other, over and over, and once before without counting, so that what disturbs the host for a
+/// while touches one sample of many tasks and not all of one. Ends when each task has `rounds` samples that were all taken while
+/// the ranks' cores were equally far apart, at the latest after four times as many. The answer is how far that is: ns for a word
+/// from one core to the other. `kind` is process (threads) or shm (two processes). Errors say what failed in which rank; nothing
+/// is left behind. Takes five times the largest task's bytes of memory.
+Result<double> measure(HopKind kind, int rounds, std::vector<Task>& tasks);
 
 }  // namespace ronde::plan::tool
