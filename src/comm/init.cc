@@ -14,6 +14,7 @@
 #include "comm/local_ranks.h"
 #include "comm/tuners.h"
 #include "exec/watch.h"
+#include "graph/load.h"
 
 namespace ronde {
 namespace {
@@ -191,6 +192,8 @@ Result<> Communicator::gather_inputs() {
   RONDE_TRY(same_layout(facts));
   inputs_.ranks = ranks_;
   inputs_.nodes = layout_->nodes;
+  inputs_.costs = &costs_;
+  if (layout_->nodes.several()) inputs_.links.network = graph::total_rate(layout_->rings);
   inputs_.slots = fabric().slots();
   inputs_.slot_capacity = fabric().slot_capacity();
   inputs_.lend_threshold = config_->bytes(Setting::lend_threshold);

@@ -118,10 +118,10 @@ Result<> check_protocol(const TuneRules& rules, Coll coll) {
                 kProtocol);
 }
 
-/// As many as the rules' least (the CPU executor runs all channels of a rank in one thread), or `asked`, within the rules.
-int channels_of(size_t bytes, const TuneRules& rules, int asked) {
+/// `asked`, or where that is 0 as many as carry what the links carry (of CPU ranks one: a thread runs all channels), within the rules.
+int channels_of(size_t bytes, const TuneRules& rules, const TuneInputs& inputs, int asked) {
   const size_t lines = round_up(bytes) / kLine;
-  const int wanted = std::clamp(asked, rules.min_channels(), rules.max_channels());
+  const int wanted = std::clamp(asked > 0 ? asked : inputs.links.channels, rules.min_channels(), rules.max_channels());
   return std::max(1, static_cast<int>(std::min<size_t>(lines, static_cast<size_t>(wanted))));
 }
 
@@ -248,7 +248,7 @@ Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const
   RONDE_TRY(check_algorithms(call, rules, field, canonical));
   RONDE_TRY(check_protocol(rules, call.spec.coll));
 
-  const int channels = channels_of(bytes_of(call), rules, 0);
+  const int channels = channels_of(bytes_of(call), rules, inputs, 0);
   for (Alternative& it : field.all) {
     if (it.outcome != Outcome::unsupported) plan(call, channels, rules, inputs, &it);
   }
@@ -257,7 +257,7 @@ Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const
   if (tuner != nullptr) {
     int asked = 0;
     taken = ask(call, *tuner, &field, &asked, &made.choice.reason);
-    const int wanted = channels_of(bytes_of(call), rules, asked);
+    const int wanted = channels_of(bytes_of(call), rules, inputs, asked);
     if (wanted != channels) {
       for (Alternative& it : field.all) {
         if (it.outcome != Outcome::unsupported) plan(call, wanted, rules, inputs, &it);

@@ -13,10 +13,19 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "plan/algorithm.h"
+#include "plan/costs.h"
 
 namespace ronde {
 
 class Tuner;
+
+/// What joins the ranks besides their own cores: MB/s of data, by all channels together.
+struct LinkRates {
+  int64_t inside = 0;              ///< past each rank, over links within its node; 0: CPU ranks, whose cores move the data
+  HopKind kind = HopKind::nvlink;  ///< of those links
+  int64_t network = 0;             ///< out of each node, and as much into it; 0: one node, or nothing is known
+  int channels = 1;                ///< that this takes
+};
 
 /// What the choice depends on besides the call; equal on all ranks of a communicator (exchanged and hashed at init).
 struct TuneInputs {
@@ -28,6 +37,8 @@ struct TuneInputs {
   uint32_t slot_capacity = 65536;
   size_t lend_threshold = 16384;
   NodeShape nodes;
+  LinkRates links;
+  const Costs* costs = nullptr;  ///< the constants of the model; nullptr: built_in_costs()
 };
 
 /// What NCCL_ALGO or NCCL_PROTO says about one collective.
@@ -53,9 +64,9 @@ struct AskedChannels {
 /// NCCL_ALGO and NCCL_PROTO after parsing, with the settings that go with them.
 class TuneRules {
  public:
-  /// Parses the settings algo, proto, strict, deterministic, slice, and those of channels: what is asked holds where neither the NCHANNELS nor
-  /// the CTAS setting of that end is set; of two that are, the narrower. An unknown word is invalid_usage naming the word, its position and the
-  /// words that would do.
+  /// Parses the settings algo, proto, strict, deterministic, slice, and those of channels: what is asked holds where neither the
+  /// NCHANNELS nor the CTAS setting of that end is set; of two that are, the narrower. An unknown word is invalid_usage naming
+  /// the word, its position and the words that would do.
   static Result<TuneRules> parse(const Config& config, AskedChannels asked = {});
   /// Whether `algorithm` may be chosen for `coll` by NCCL_ALGO (not: by determinism).
   bool admits(Coll coll, std::string_view algorithm) const { return algo(coll).admits(algorithm); }
@@ -124,7 +135,7 @@ struct Alternative {
   int channels = 1;
   size_t slice = 0;
   bool merged = false;
-  uint64_t nanos = UINT64_MAX;   ///< the model's estimate; UINT64_MAX: none (unsupported, or unknown to the model)
+  uint64_t nanos = UINT64_MAX;        ///< the model's estimate; UINT64_MAX: none (unsupported, or unknown to the model)
   std::optional<float> written = {};  ///< what the tuner plugin wrote into its table: microseconds, or below 0 to rule it out
 };
 
@@ -141,7 +152,8 @@ std::string_view canonical_reason(const CallShape& call, const TuneRules& rules)
 /// RONDE_DETERMINISTIC need a canonical algorithm. A forced algorithm that does not exist for the collective or is not canonical
 /// where that is needed: the best other one with one warning (log_once), or invalid_usage naming both when strict. Deterministic:
 /// depends on its arguments alone, and on the answers of `tuner` where there is one (tune/plugin.h).
-Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, const Tuner* tuner = nullptr);
+Result<Evaluation> evaluate(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs,
+                            const Tuner* tuner = nullptr);
 /// The choice of evaluate().
 Result<Choice> choose(const CallShape& call, const TuneRules& rules, const TuneInputs& inputs, const Tuner* tuner = nullptr);
 

@@ -6,28 +6,6 @@
 namespace ronde {
 namespace {
 
-/// Orders of magnitude measured on two cores of a current x86 server with ranks as threads and as processes; what matters is
-/// their ratio.
-struct Constants {
-  uint64_t hop_awake = 300;    ///< ns from a store to a peer that spins on a core of its own
-  uint64_t hop_asleep = 5000;  ///< ns to a peer that shares its core and sleeps: wake-up and switch
-  uint64_t hop_yield = 1500;   ///< ns to one that shares its core and yields, as all do in the midst of a call
-  uint64_t message = 100;      ///< ns to write or to read a slot, without its data
-  uint64_t fetch = 1000;       ///< ns of the system call that reads what another process has lent
-  uint64_t copy_ps = 100;      ///< ps a byte: 10 GB/s
-  uint64_t reduce_ps = 66;     ///< ps a byte of an arriving operand: 15 GB/s
-};
-constexpr Constants kCost;
-
-// Counts reach 2^63 bytes and 2^20 rank pairs: too much is as good as infinite, and must not wrap.
-uint64_t times(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-uint64_t plus(uint64_t a, uint64_t b) {
-  uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
 constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 uint64_t log2_ceil(uint64_t n) { return static_cast<uint64_t>(std::bit_width(n - 1)); }
 
@@ -295,58 +273,17 @@ struct Row {
 };
 constexpr Row kRows[] = {{"ring", ring}, {"tree", tree}, {"direct", direct}, {"oneshot", oneshot}, {"hd", hd}, {"chain", chain}, {"hier", hier}};
 
-/// Nanoseconds that one core needs for `work` on blocks of run.block bytes.
-uint64_t work_nanos(const Work& work, const Execution& run, uint64_t slices, const TuneInputs& inputs, uint64_t widest) {
-  const uint64_t block = run.block;
-  const uint64_t in_slot = times(std::min<uint64_t>(block, run.slice), run.merged ? widest : 1);
-  const bool lent = inputs.lends && block > 0 && in_slot >= inputs.lend_threshold;
-  const uint64_t copies = work.copied + work.written + (lent ? 0 : work.staged);
-  const uint64_t ps = plus(times(times(work.reduced, block), kCost.reduce_ps), times(times(copies, block), kCost.copy_ps));
-  const uint64_t messages = times(run.merged ? work.merged_messages : work.messages, slices);
-  const uint64_t fetches = lent && !inputs.one_process ? times(messages / 2, kCost.fetch) : 0;
-  return plus(plus(ps / 1000, times(messages, kCost.message)), fetches);
-}
-
 }  // namespace
 
 Footprint footprint(std::string_view algorithm, const CollSpec& spec, const NodeShape& nodes) {
   for (const Row& row : kRows) {
     if (row.algorithm != algorithm) continue;
-    return spec.ranks > 1 ? row.footprint(spec, static_cast<uint64_t>(spec.ranks), nodes) : Footprint{.known = true};
+    if (spec.ranks == 1) return {.known = true};
+    Footprint it = row.footprint(spec, static_cast<uint64_t>(spec.ranks), nodes);
+    place_on_nodes(algorithm, spec, nodes, &it);
+    return it;
   }
   return {};
-}
-
-// time = waiting + work
-//   waiting  hops of the longest path, or the switches of one core if its ranks have to take turns and those are more; again for
-//   each slice,
-//            when all are awake, except that a pipeline then pays only for the slots that run empty
-//   work     the busiest rank's, or all ranks' work divided by the cores if that is more; a pipeline must be filled first
-uint64_t nanos_of(const Footprint& footprint, int ranks, const Execution& run, const TuneInputs& inputs) {
-  if (!footprint.known) return UINT64_MAX;
-  const uint64_t n = static_cast<uint64_t>(ranks);
-  const uint64_t shared = static_cast<uint64_t>(std::max(1, inputs.ranks_per_core));
-  const uint64_t cores = ceil_div(n, shared);
-  const uint64_t first = shared == 1 ? kCost.hop_awake : kCost.hop_asleep;
-  const uint64_t later = shared == 1 ? kCost.hop_awake : kCost.hop_yield;
-  const uint64_t slices = std::max<uint64_t>(1, ceil_div(run.block, run.slice));
-  const uint64_t hops = std::max(footprint.depth, footprint.turns * shared);
-  const uint64_t busiest = work_nanos(footprint.busiest, run, slices, inputs, footprint.widest);
-  const uint64_t total = work_nanos(footprint.total, run, slices, inputs, footprint.widest);
-  uint64_t again = times(hops * later, slices - 1);
-  uint64_t fill = 0;
-  if (footprint.pipelined) {
-    again = times(slices - 1, footprint.turns * shared * later) / std::max(1u, inputs.slots);
-    fill = times(busiest / slices, footprint.depth - std::min<uint64_t>(1, footprint.depth));
-  }
-  const uint64_t work = std::max(plus(busiest, fill), total / cores);
-  return times(plus(plus(hops * first, again), work), static_cast<uint64_t>(run.channels));
-}
-
-size_t largest_block(Coll coll, size_t bytes, int channels, uint64_t blocks) {
-  const bool whole = coll == Coll::all_reduce || coll == Coll::broadcast || coll == Coll::reduce;
-  const size_t lines = ceil_div(ceil_div(bytes, 64), static_cast<uint64_t>(channels));
-  return std::min<size_t>(ceil_div(lines, whole ? blocks : 1), SIZE_MAX / 64) * 64;
 }
 
 }  // namespace ronde

@@ -29,11 +29,19 @@ struct Footprint {
   uint64_t depth = 0;      ///< hops from rank to rank that follow each other
   uint64_t turns = 0;      ///< times that one rank waits for others
   bool pipelined = false;  ///< a rank passes one slice on while the next is on its way
-  Work busiest;            ///< largest of any rank, each figure for itself
-  Work total;              ///< of all ranks
+  // Ranks on several nodes: of the busiest node and rank.
+  uint64_t crossing = 0;  ///< blocks that leave a node, or enter it, whichever is more
+  uint64_t near = 0;      ///< blocks that arrive at a rank from its own node, or leave it for there
+  uint64_t far_hops = 0;  ///< of `depth`, those from node to node
+  bool by_turns = false;  ///< what crosses waits for what does not, and the other way round
+  Work busiest;           ///< largest of any rank, each figure for itself
+  Work total;             ///< of all ranks
 };
 /// For nodes of unlike size it is a bound.
 Footprint footprint(std::string_view algorithm, const CollSpec& spec, const NodeShape& nodes = {});
+
+/// Fills in crossing, near, far_hops and by_turns. For nodes of unlike size they are bounds.
+void place_on_nodes(std::string_view algorithm, const CollSpec& spec, const NodeShape& nodes, Footprint* footprint);
 
 /// How a Program is run: the part of a Choice that its cost depends on.
 struct Execution {

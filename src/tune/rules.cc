@@ -21,7 +21,7 @@ std::string joined(const Words& words, std::string_view between) {
 using Lists = std::array<WordList, kColls>;
 
 constexpr std::string_view kNcclAlgorithms[] = {"ring", "tree", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
-constexpr std::string_view kProtocols[] = {"ll", "ll128", "simple"};
+constexpr std::string_view kProtocolWords[] = {"ll", "ll128", "simple"};
 constexpr Coll kFunctions[] = {Coll::all_reduce,     Coll::broadcast,  Coll::reduce, Coll::all_gather,
                                Coll::reduce_scatter, Coll::all_to_all, Coll::gather, Coll::scatter};
 
@@ -170,7 +170,7 @@ Result<TuneRules> TuneRules::parse(const Config& config, AskedChannels asked) {
   rules.proto_variable_ = config.source(Setting::proto);
   const std::vector<std::string_view> known = known_algorithms();
   RONDE_TRY(rules.algo_, ListParser(rules.algo_variable_, config.text(Setting::algo), known, "algorithm").parse());
-  RONDE_TRY(rules.proto_, ListParser(rules.proto_variable_, config.text(Setting::proto), kProtocols, "protocol").parse());
+  RONDE_TRY(rules.proto_, ListParser(rules.proto_variable_, config.text(Setting::proto), kProtocolWords, "protocol").parse());
   rules.strict_ = config.flag(Setting::strict);
   rules.deterministic_ = config.flag(Setting::deterministic);
   rules.max_channels_ = std::min(kMostChannels, channels_end(config, Setting::max_channels, Setting::max_ctas, asked.most, true));

@@ -34,3 +34,77 @@ TEST_CASE("a fold over nodes is never taken where the order must be canonical", 
     CHECK(choice.algorithm->canonical({Coll::all_reduce, 16, 0}));
   }
 }
+
+namespace {
+
+/// Ranks that are 8 GPUs a node with NVLink, and 8 ports of 400 Gbit/s on each of several nodes.
+TuneInputs gpus_on(int nodes) {
+  TuneInputs inputs = inputs_of(8 * nodes);
+  if (nodes > 1) inputs.nodes = {nodes, 8, 8};
+  inputs.links = {.inside = 370'000, .network = nodes > 1 ? 8 * 50'000 : 0, .channels = 16};
+  inputs.slots = 8;
+  inputs.slot_capacity = 512 << 10;
+  return inputs;
+}
+
+Choice choose_on(int nodes, Coll coll, size_t bytes, const std::map<std::string, std::string>& variables = {}) {
+  const TuneInputs inputs = gpus_on(nodes);
+  const bool whole = coll == Coll::all_reduce || coll == Coll::broadcast;
+  const size_t count = bytes / 4 / (whole ? 1 : static_cast<size_t>(inputs.ranks));
+  return choose({{coll, inputs.ranks, 0}, count, DataType::float32, ReduceOp::sum}, rules_of(variables), inputs).value();
+}
+
+uint64_t nanos_on(int nodes, const char* algorithm, Coll coll, size_t bytes) {
+  return choose_on(nodes, coll, bytes, {{"NCCL_ALGO", algorithm}}).nanos;
+}
+
+}  // namespace
+
+TEST_CASE("what crosses between nodes is charged: few hops for little data, few bytes for much", "[nodes][tune]") {
+  for (const int nodes : {2, 4, 8, 16}) {
+    CAPTURE(nodes);
+    const Choice large = choose_on(nodes, Coll::all_reduce, size_t{4} << 30);
+    CAPTURE(large.reason);
+    CHECK((large.algorithm->name == "ring" || large.algorithm->name == "hier"));
+    CHECK(large.channels == 16);
+    for (const Coll coll : {Coll::all_gather, Coll::reduce_scatter}) {
+      const Choice whole = choose_on(nodes, coll, size_t{4} << 30);
+      CAPTURE(name_of(coll), whole.reason);
+      CHECK((whole.algorithm->name == "ring" || whole.algorithm->name == "hier"));
+    }
+    // Each rank for itself sends over the network what a ring sends once for its node.
+    for (const char* wasteful : {"direct", "oneshot"}) {
+      CAPTURE(wasteful);
+      CHECK(nanos_on(nodes, wasteful, Coll::all_reduce, size_t{4} << 30) > 3 * large.nanos / 2);
+    }
+  }
+  for (const int nodes : {4, 8, 16}) {
+    const Choice small = choose_on(nodes, Coll::all_reduce, 1 << 10);
+    CAPTURE(nodes, small.reason);
+    CHECK(small.algorithm->name != "ring");
+    CHECK(nanos_on(nodes, "tree", Coll::all_reduce, 1 << 10) < nanos_on(nodes, "ring", Coll::all_reduce, 1 << 10) / 2);
+  }
+}
+
+TEST_CASE("the model's rings over nodes are as fast as their ports", "[nodes][tune]") {
+  for (const int nodes : {2, 16}) {
+    const double n = 8 * nodes;
+    const double seconds = static_cast<double>(nanos_on(nodes, "ring", Coll::all_reduce, size_t{8} << 30)) / 1e9;
+    const double busbw = 8.0 * (1 << 30) / 1e9 / seconds * 2 * (n - 1) / n;
+    CAPTURE(nodes, busbw);
+    CHECK(busbw > 300);
+    CHECK(busbw < 370);
+  }
+}
+
+TEST_CASE("CPU ranks on several nodes pay for the network too", "[nodes][tune]") {
+  TuneInputs inputs = inputs_of(16);
+  inputs.nodes = {2, 8, 8};
+  const CallShape call{{Coll::all_reduce, 16, 0}, 1 << 24, DataType::float32, ReduceOp::sum};
+  const TuneRules direct = rules_of({{"NCCL_ALGO", "direct"}}), hier = rules_of({{"NCCL_ALGO", "hier"}});
+  const uint64_t free_direct = choose(call, direct, inputs).value().nanos;
+  inputs.links.network = 3'000;
+  CHECK(choose(call, direct, inputs).value().nanos > free_direct);
+  // 64 MiB: 15/16 of them leave each node twice over by direct's eight ranks each, once by hier's rails together.
+  CHECK(choose(call, direct, inputs).value().nanos > 3 * choose(call, hier, inputs).value().nanos);
+}

@@ -1,0 +1,111 @@
+// What of an algorithm's work stays within a node, and what crosses from one to another.
+#include <algorithm>
+#include <bit>
+
+#include "tune/model.h"
+
+namespace ronde {
+namespace {
+
+constexpr uint64_t log2_ceil(uint64_t n) { return static_cast<uint64_t>(std::bit_width(n - 1)); }
+
+constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+/// Ranks, nodes, and the ranks of the largest node.
+struct Place {
+  uint64_t n, nodes, most;
+};
+
+/// One way out of each node, one hop after the other around.
+void place_ring(Coll coll, const Place& at, Footprint* it) {
+  const uint64_t laps = coll == Coll::all_reduce ? 2 : 1;
+  const bool chain = coll == Coll::broadcast || coll == Coll::reduce;
+  it->crossing = chain ? 1 : laps * (at.n - 1);
+  it->near = it->crossing;
+  it->far_hops = laps * (at.nodes - 1);
+}
+
+/// Two blocks. A node that is inner in one tree sends to its parent and to two children, and is a leaf of the other.
+void place_tree(Coll coll, const Place& at, Footprint* it) {
+  const bool both = coll == Coll::all_reduce;
+  const uint64_t steps = log2_ceil(at.nodes);
+  it->crossing = both ? 4 : 3;
+  it->near = both ? 4 : 2;
+  it->far_hops = both ? 2 * steps : steps + 1;
+}
+
+/// Each with each.
+void place_direct(Coll coll, const Place& at, Footprint* it) {
+  const uint64_t times = coll == Coll::all_reduce ? 2 : 1;
+  const uint64_t senders = has_root(coll) ? 1 : at.most;
+  it->crossing = times * senders * (at.n - std::min(at.n, has_root(coll) ? 1 : at.most));
+  it->near = times * (at.most - 1);
+  it->far_hops = times;
+}
+
+/// Partners at distances of powers of two. Where nodes are powers of two as well, what is far away gets the least data; other
+/// orders straddle the nodes.
+void place_hd(Coll coll, const Place& at, Footprint* it) {
+  const bool all = coll == Coll::all_reduce;
+  const uint64_t pairs = all ? std::bit_floor(at.n) : at.n;  // the ranks beyond fold into others of an all-reduce
+  const bool even = std::has_single_bit(at.most);
+  it->far_hops = (all ? 2 : 1) * (log2_ceil(at.n) - log2_ceil(at.most) + (even ? 0 : 1));
+  it->by_turns = true;
+  if (all && even) {
+    const uint64_t beyond = at.n > pairs ? pairs : 0;
+    it->crossing = 2 * (pairs - std::min(pairs, at.most)) + beyond + (beyond > 0 ? 2 * at.most : 0);
+    it->near = 2 * ceil_div(pairs, at.most) * (at.most - 1) + beyond;
+  } else if (all) {
+    it->crossing = 2 * at.most * (pairs - 1);
+    it->near = 2 * pairs;
+  } else if (even && std::has_single_bit(at.n)) {
+    it->crossing = at.n - at.most;
+    it->near = at.nodes * (at.most - 1);
+  } else {
+    it->crossing = at.most * (at.n - 1);
+    it->near = std::min<uint64_t>(at.most, 4);
+  }
+}
+
+/// Rails between nodes carry what has been folded inside.
+void place_hier(Coll coll, const Place& at, const NodeShape& shape, Footprint* it) {
+  const uint64_t rails = static_cast<uint64_t>(shape.least);
+  const uint64_t hops = at.nodes - 1;
+  const bool all = coll == Coll::all_reduce;
+  it->far_hops = all ? 2 * hops : hops;
+  it->by_turns = true;
+  if (all) {
+    it->crossing = 2 * hops * rails;
+    it->near = 2 * at.nodes * (at.most - 1);
+  } else if (coll == Coll::broadcast || coll == Coll::reduce) {
+    it->crossing = rails;
+    it->near = 2 * (at.most - 1);
+  } else {
+    it->crossing = at.n - std::min(at.n, rails);
+    it->near = at.n - at.nodes;
+  }
+}
+
+}  // namespace
+
+void place_on_nodes(std::string_view algorithm, const CollSpec& spec, const NodeShape& nodes, Footprint* footprint) {
+  const uint64_t n = static_cast<uint64_t>(spec.ranks);
+  footprint->near = footprint->busiest.reduced + footprint->busiest.copied;
+  if (!nodes.several()) return;
+  const Place at{n, static_cast<uint64_t>(nodes.nodes), static_cast<uint64_t>(nodes.most)};
+  if (algorithm == "ring" || algorithm == "chain") {
+    place_ring(spec.coll, at, footprint);
+  } else if (algorithm == "tree") {
+    place_tree(spec.coll, at, footprint);
+  } else if (algorithm == "hd") {
+    place_hd(spec.coll, at, footprint);
+  } else if (algorithm == "hier") {
+    place_hier(spec.coll, at, nodes, footprint);
+  } else {
+    place_direct(algorithm == "oneshot" ? Coll::all_gather : spec.coll, at, footprint);
+  }
+  footprint->far_hops = std::min(footprint->far_hops, footprint->depth);
+  if (at.most == 1) footprint->near = 0;
+}
+
+}  // namespace ronde

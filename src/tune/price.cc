@@ -1,0 +1,166 @@
+// How long what an algorithm does takes, by the table of constants.
+#include <algorithm>
+#include <utility>
+
+#include "tune/model.h"
+
+namespace ronde {
+namespace {
+
+constexpr uint64_t kMostTouched = uint64_t{1} << 40;  // curves are flat long before
+
+// Counts reach 2^63 bytes and 2^20 rank pairs: too much is as good as infinite, and must not wrap.
+uint64_t times(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+uint64_t plus(uint64_t a, uint64_t b) {
+  uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+uint64_t at_least_one(int64_t value) { return static_cast<uint64_t>(std::max<int64_t>(1, value)); }
+
+const Costs& table_of(const TuneInputs& inputs) { return inputs.costs != nullptr ? *inputs.costs : built_in_costs(); }
+HopKind between_ranks(const TuneInputs& inputs) { return inputs.one_process ? HopKind::process : HopKind::shm; }
+
+/// MB/s where all ranks are at it and each touches `bytes`; so bounded that fewer bytes never take longer.
+uint64_t rate_of(const Curve& curve, uint64_t bytes) {
+  uint64_t rate = static_cast<uint64_t>(curve.at(static_cast<int64_t>(bytes)).shared);
+  for (const CurvePoint& point : curve.points) {
+    const uint64_t from = static_cast<uint64_t>(point.bytes);
+    if (from < bytes) rate = std::min(rate, times(static_cast<uint64_t>(point.shared), bytes) / from);
+  }
+  return std::max<uint64_t>(1, rate);
+}
+uint64_t nanos_at(uint64_t bytes, uint64_t rate) { return times(bytes, 1000) / rate; }
+
+/// What a call's ranks spend on its parts: ns, and MB/s.
+struct Pace {
+  uint64_t slot, fold, copy, publish;
+  bool lent;
+
+  Pace(const Footprint& footprint, const Execution& run, const TuneInputs& inputs) {
+    const Costs& costs = table_of(inputs);
+    const uint64_t in_slot = times(std::min<uint64_t>(run.block, run.slice), run.merged ? footprint.widest : 1);
+    lent = inputs.lends && run.block > 0 && in_slot >= inputs.lend_threshold;
+    const HopKind memory = lent ? between_ranks(inputs) : HopKind::process;  // slots lie in the memory of both
+    // What all ranks together hold of the data, once read and once written.
+    const uint64_t all = times(times(run.block, footprint.blocks), 2 * static_cast<uint64_t>(run.channels));
+    const uint64_t touched = std::clamp<uint64_t>(all, 64, kMostTouched);
+    const auto rate = [&](CpuWork work, HopKind kind) { return rate_of(costs.curve(work, kind), touched); };
+    slot = static_cast<uint64_t>(costs.hop(Protocol::simple, between_ranks(inputs)).slot);
+    fold = rate(CpuWork::fold, memory);
+    copy = rate(CpuWork::pull, memory);
+    if (!lent) copy = std::min(copy, rate(CpuWork::take, memory));
+    publish = rate(CpuWork::publish, HopKind::process);
+  }
+};
+
+/// Nanoseconds that one core needs for `work` on blocks of run.block bytes.
+uint64_t work_nanos(const Work& work, const Execution& run, uint64_t slices, const Pace& pace) {
+  const uint64_t written = work.written + (pace.lent ? 0 : work.staged);
+  const uint64_t messages = times(run.merged ? work.merged_messages : work.messages, slices);
+  const uint64_t kept =
+      plus(nanos_at(times(work.reduced, run.block), pace.fold), nanos_at(times(work.copied, run.block), pace.copy));
+  return plus(plus(kept, nanos_at(times(written, run.block), pace.publish)), times(messages, pace.slot));
+}
+
+/// A hop from node to node: its own time, and writing and reading the slot.
+uint64_t far_hop(const Costs& costs) {
+  const HopCost& hop = costs.hop(Protocol::simple, HopKind::network);
+  return static_cast<uint64_t>(hop.latency + 2 * hop.slot);
+}
+
+/// What a call's channels have of a rate that all together have.
+int64_t of_channels(int64_t rate, const TuneInputs& inputs, int channels) {
+  const int all = std::max(1, inputs.links.channels);
+  return rate / all * std::min(channels, all);
+}
+
+/// MB/s of data that the channels of a call carry from node to node; 0: no limit is known.
+uint64_t far_rate(const TuneInputs& inputs, int channels) {
+  const int64_t rate = of_channels(inputs.links.network, inputs, channels);
+  return static_cast<uint64_t>(rate * table_of(inputs).hop(Protocol::simple, HopKind::network).efficiency / 1000);
+}
+
+/// What crosses between nodes, in ns.
+uint64_t crossing_nanos(const Footprint& footprint, const Execution& run, const TuneInputs& inputs) {
+  const uint64_t rate = far_rate(inputs, run.channels);
+  const uint64_t bytes = times(times(footprint.crossing, run.block), static_cast<uint64_t>(run.channels));
+  return rate == 0 || footprint.crossing == 0 ? 0 : nanos_at(bytes, rate);
+}
+
+uint64_t joined(const Footprint& footprint, uint64_t inside, uint64_t between) {
+  return footprint.by_turns ? plus(inside, between) : std::max(inside, between);
+}
+
+// Devices that move data over links by themselves, with all channels at once:
+//   time = launch + hops + the data of the busiest rank and node, and what its slots take; a pipeline must be filled first
+uint64_t nanos_over_links(const Footprint& footprint, const Execution& run, const TuneInputs& inputs) {
+  const Costs& costs = table_of(inputs);
+  const HopCost& hop = costs.hop(Protocol::simple, inputs.links.kind);
+  const uint64_t channels = static_cast<uint64_t>(run.channels);
+  const int64_t carried = of_channels(inputs.links.inside, inputs, run.channels);
+  const uint64_t rate = at_least_one(std::min(carried, costs.gpu_channel * run.channels) * hop.efficiency / 1000);
+  const uint64_t slices = std::max<uint64_t>(1, ceil_div(run.block, run.slice));
+  const uint64_t messages = times(run.merged ? footprint.busiest.merged_messages : footprint.busiest.messages, slices);
+  const uint64_t near =
+      plus(nanos_at(times(times(footprint.near, run.block), channels), rate), times(messages, static_cast<uint64_t>(hop.slot)));
+  const uint64_t between = crossing_nanos(footprint, run, inputs);
+  const uint64_t near_hops = footprint.depth - footprint.far_hops;
+  const uint64_t waiting =
+      plus(times(near_hops, static_cast<uint64_t>(hop.latency + 2 * hop.slot)), times(footprint.far_hops, far_hop(costs)));
+  const uint64_t slice = times(std::min<uint64_t>(run.block, run.slice), channels);
+  uint64_t fill = 0;
+  if (footprint.pipelined) {
+    const uint64_t out = far_rate(inputs, run.channels);
+    fill = plus(times(near_hops, nanos_at(slice, rate)), out == 0 ? 0 : times(footprint.far_hops, nanos_at(slice, out)));
+  }
+  return plus(plus(static_cast<uint64_t>(costs.gpu_launch), waiting), plus(joined(footprint, near, between), fill));
+}
+
+}  // namespace
+
+// time = launch + waiting + work
+//   waiting  hops of the longest path, or the switches of one core if its ranks have to take turns and those are more; again for
+//   each slice,
+//            when all are awake, except that a pipeline then pays only for the slots that run empty
+//   work     the busiest rank's, or all ranks' work divided by the cores if that is more; a pipeline must be filled first
+uint64_t nanos_of(const Footprint& footprint, int ranks, const Execution& run, const TuneInputs& inputs) {
+  if (!footprint.known) return UINT64_MAX;
+  if (ranks > 1 && inputs.links.inside > 0) return nanos_over_links(footprint, run, inputs);
+  const uint64_t n = static_cast<uint64_t>(ranks);
+  const uint64_t shared = static_cast<uint64_t>(std::max(1, inputs.ranks_per_core));
+  const uint64_t cores = ceil_div(n, shared);
+  const Costs& costs = table_of(inputs);
+  const auto awake = static_cast<uint64_t>(costs.hop(Protocol::simple, between_ranks(inputs)).latency);
+  // Ranks that share a core sleep before the call, and yield in the midst of it.
+  const uint64_t first = shared == 1 ? awake : static_cast<uint64_t>(costs.cpu_wake);
+  const uint64_t later = shared == 1 ? awake : static_cast<uint64_t>(costs.cpu_switch);
+  const Pace pace(footprint, run, inputs);
+  const uint64_t slices = std::max<uint64_t>(1, ceil_div(run.block, run.slice));
+  const uint64_t near_hops = std::max(footprint.depth - footprint.far_hops, footprint.turns * shared);
+  const uint64_t waiting = plus(times(near_hops, first), times(footprint.far_hops, far_hop(costs)));
+  const uint64_t busiest = work_nanos(footprint.busiest, run, slices, pace);
+  const uint64_t total = work_nanos(footprint.total, run, slices, pace);
+  uint64_t again = times(near_hops * later, slices - 1);
+  uint64_t fill = 0;
+  if (footprint.pipelined) {
+    again = times(slices - 1, footprint.turns * shared * later) / std::max(1u, inputs.slots);
+    fill = times(busiest / slices, footprint.depth - std::min<uint64_t>(1, footprint.depth));
+  }
+  const uint64_t work = std::max(plus(busiest, fill), total / cores);
+  // The channels of a CPU rank take turns, so that each has the network for itself.
+  const uint64_t between = crossing_nanos(footprint, run, inputs) / static_cast<uint64_t>(run.channels);
+  const uint64_t each = times(plus(plus(waiting, again), joined(footprint, work, between)), static_cast<uint64_t>(run.channels));
+  return plus(static_cast<uint64_t>(costs.cpu_launch), each);
+}
+
+size_t largest_block(Coll coll, size_t bytes, int channels, uint64_t blocks) {
+  const bool whole = coll == Coll::all_reduce || coll == Coll::broadcast || coll == Coll::reduce;
+  const size_t lines = ceil_div(ceil_div(bytes, 64), static_cast<uint64_t>(channels));
+  return std::min<size_t>(ceil_div(lines, whole ? blocks : 1), SIZE_MAX / 64) * 64;
+}
+
+}  // namespace ronde
