@@ -94,3 +94,25 @@ TEST_CASE("explain says what is wrong with its options", "[explain]") {
   REQUIRE_FALSE(rules.ok());
   CHECK(contains(rules.error().what, "NCCL_ALGO=rings"));
 }
+
+TEST_CASE("explain for the GPUs of a machine that is a file", "[explain]") {
+  const std::string path = "tests/golden/machines/hgx-h100.machine";
+  ExplainOptions options{.machine = path, .copies = 4};
+  options.least = 1 << 10;
+  options.most = size_t{1} << 32;
+  options.factor = 1 << 22;
+  const std::string text = text_of(options);
+  INFO(text);
+  CHECK(contains(text, "32 ranks on 4 nodes, "));
+  CHECK(contains(text, "MB/s past each GPU over nvlink"));
+  CHECK(contains(text, "MB/s out of a node"));
+  const nlohmann::json json = json_of(options);
+  REQUIRE(json.size() == 2);
+  CHECK(json[0]["choice"]["algorithm"] != "ring");
+  const std::string large = json[1]["choice"]["algorithm"];
+  CHECK((large == "ring" || large == "hier"));
+  options.copies = 1;
+  CHECK_FALSE(contains(text_of(options), "out of a node"));
+  CHECK(contains(error_of({.machine = path, .copies = 0}), "copies of a machine are 1 to 4096"));
+  CHECK(contains(error_of({.machine = "/nonexistent/machine"}), "/nonexistent/machine"));
+}

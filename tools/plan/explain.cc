@@ -9,6 +9,8 @@
 
 #include "base/lists.h"
 #include "base/words.h"
+#include "tools/plan/machine.h"
+#include "tools/topo/input.h"
 #include "tune/choose.h"
 #include "tune/explain.h"
 #include "tune/plugin.h"
@@ -62,18 +64,28 @@ Result<CallShape> shape_of(const ExplainOptions& options) {
   return shape;
 }
 
-TuneInputs inputs_of(const ExplainOptions& options, const Config& config) {
+/// A GPU's slots where the settings name none.
+constexpr uint32_t kGpuSlots = 8;
+constexpr uint32_t kGpuSlotBytes = 512 << 10;
+
+TuneInputs inputs_of(const ExplainOptions& options, const MachineRanks& there, const Costs& costs, const Config& config) {
   TuneInputs inputs;
   const int cores = options.cores > 0 ? options.cores : usable_cores();
   const int most = (options.ranks + options.nodes - 1) / options.nodes;
   inputs.ranks = options.ranks;
-  if (options.nodes > 1) inputs.nodes = {options.nodes, options.ranks / options.nodes, most};
+  inputs.nodes = there.nodes;
+  inputs.links = there.links;
+  inputs.costs = &costs;
   inputs.ranks_per_core = (most + cores - 1) / cores;
   inputs.one_process = !options.processes;
   inputs.lends = !config.flag(Setting::p2p_disable);
   inputs.slots = static_cast<uint32_t>(config.integer(Setting::slots));
   inputs.slot_capacity = static_cast<uint32_t>(config.bytes(Setting::buffsize) / inputs.slots / 64 * 64);
   inputs.lend_threshold = config.bytes(Setting::lend_threshold);
+  if (inputs.links.inside > 0 && !config.is_set(Setting::buffsize) && !config.is_set(Setting::slots)) {
+    inputs.slots = kGpuSlots;
+    inputs.slot_capacity = kGpuSlotBytes;
+  }
   return inputs;
 }
 
@@ -122,13 +134,37 @@ std::string table_of(const std::vector<Sized>& rows, const TuneRules& rules) {
   return text + footnotes(rows, rules);
 }
 
+/// How the ranks move data.
+std::string means_of(const ExplainOptions& options, const TuneInputs& inputs) {
+  const LinkRates& links = inputs.links;
+  std::string text = fmt::format("{} to a core, {}", inputs.ranks_per_core, options.processes ? "a process each" : "threads of one process");
+  if (links.inside > 0) text = fmt::format("{} channels, {} MB/s past each GPU over {}", links.channels, links.inside, to_string(links.kind));
+  if (links.network > 0) text += fmt::format(", {} MB/s out of a node", links.network);
+  return text;
+}
+
 std::string title_of(const ExplainOptions& options, const CallShape& shape, const TuneInputs& inputs) {
   const Coll coll = shape.spec.coll;
-  return fmt::format("{} of {}{}{}, {} ranks{}, {} to a core, {}; microseconds by the model, * chosen, () not to be chosen\n",
+  return fmt::format("{} of {}{}{}, {} ranks{}, {}; microseconds by the model, * chosen, () not to be chosen\n",
                      name_of(coll), name_of(shape.type), has_reduction(coll) ? fmt::format(", {}", name_of(shape.op)) : "",
                      has_root(coll) ? fmt::format(", root {}", shape.spec.root) : "", shape.spec.ranks,
-                     options.nodes > 1 ? fmt::format(" on {} nodes", options.nodes) : "", inputs.ranks_per_core,
-                     options.processes ? "a process each" : "threads of one process");
+                     options.nodes > 1 ? fmt::format(" on {} nodes", options.nodes) : "", means_of(options, inputs));
+}
+
+/// The ranks that the options mean; those of a machine are put into the options.
+Result<MachineRanks> place(ExplainOptions* options) {
+  if (options->machine.empty()) {
+    MachineRanks there{.ranks = options->ranks};
+    if (options->nodes > 1 && options->nodes <= options->ranks) {
+      there.nodes = {options->nodes, options->ranks / options->nodes, (options->ranks + options->nodes - 1) / options->nodes};
+    }
+    return there;
+  }
+  RONDE_TRY(const topo::Reading reading, topo::tool::read_input(options->machine));
+  RONDE_TRY(const MachineRanks there, ranks_of(reading.machine, options->copies));
+  options->ranks = there.ranks;
+  options->nodes = there.nodes.nodes;
+  return there;
 }
 
 /// The plugin that the settings ask for, started for these ranks as for rank 0 of a communicator; nullptr for none.
@@ -143,11 +179,14 @@ Result<std::unique_ptr<Tuner>> tuner_of(const ExplainOptions& options, const Con
 
 }  // namespace
 
-Result<std::string> explain(const ExplainOptions& options, const Config& config) {
+Result<std::string> explain(const ExplainOptions& asked, const Config& config) {
+  ExplainOptions options = asked;
+  RONDE_TRY(const MachineRanks there, place(&options));
+  RONDE_TRY(const Costs costs, costs_of(config));
   RONDE_TRY(CallShape shape, shape_of(options));
   RONDE_TRY(const TuneRules rules, TuneRules::parse(config));
   RONDE_TRY(const std::unique_ptr<Tuner> tuner, tuner_of(options, config));
-  const TuneInputs inputs = inputs_of(options, config);
+  const TuneInputs inputs = inputs_of(options, there, costs, config);
   std::vector<Sized> rows;
   for (uint64_t bytes = options.least;; bytes *= options.factor) {
     shape.count = count_of(shape, bytes);

@@ -12,6 +12,8 @@ namespace ronde::plan::tool {
 /// Ranks that need not exist. The settings of the choice (NCCL_ALGO, RONDE_SLICE, ...) are the process's; a tuner plugin is asked
 /// too.
 struct ExplainOptions {
+  std::string machine;  ///< as ronde-topo takes it: all its GPUs, or CPU ranks, instead of `ranks` and `nodes`; "": those
+  int copies = 1;       ///< of the machine
   int ranks = 2;
   int cores = 0;           ///< that the ranks of a host share; 0: those that this process may use
   int nodes = 1;           ///< hosts, with as many ranks each as fit evenly

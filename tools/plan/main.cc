@@ -35,9 +35,12 @@ Result<Costs> costs_of(const std::string& file) { return file.empty() ? ronde::c
 void add_explain(CLI::App& app, int& status) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App* command = app.add_subcommand("explain", "What the library would choose, what the alternatives would cost, and why");
-  command->add_option("--ranks", options->ranks, "ranks")->capture_default_str();
+  CLI::Option* machine = command->add_option(
+      "--machine", options->machine, "a topology file, or a folder with a host's sys and proc: its GPUs, or its CPU ranks");
+  command->add_option("--copies", options->copies, "of that machine, joined by the network")->needs(machine);
+  command->add_option("--ranks", options->ranks, "ranks")->capture_default_str()->excludes(machine);
   command->add_option("--cores", options->cores, "that the ranks of a host share; 0: those of this process");
-  command->add_option("--nodes", options->nodes, "hosts")->capture_default_str();
+  command->add_option("--nodes", options->nodes, "hosts")->capture_default_str()->excludes(machine);
   command->add_flag("--processes", options->processes, "each rank is a process of its own");
   command->add_option("--coll", options->call, "the collective, as the API names it")->capture_default_str();
   command->add_option("--type", options->type, "element type")->capture_default_str();

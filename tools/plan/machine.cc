@@ -1,0 +1,74 @@
+#include "tools/plan/machine.h"
+
+#include <algorithm>
+#include <map>
+
+#include "graph/channels.h"
+#include "graph/load.h"
+#include "topo/copies.h"
+
+namespace ronde::plan::tool {
+namespace {
+
+constexpr int kMostCopies = 4096;
+
+bool is_fast(topo::LinkKind kind) {
+  return kind == topo::LinkKind::nvlink || kind == topo::LinkKind::xgmi || kind == topo::LinkKind::internal;
+}
+
+/// What the channels' hops lead over, the network aside.
+HopKind kind_of(const topo::Machine& machine, const std::vector<graph::Channel>& channels) {
+  for (const graph::Channel& channel : channels) {
+    for (const std::vector<topo::ArcId>& hop : channel.hops) {
+      for (const topo::ArcId arc : hop) {
+        if (!is_fast(machine.link(topo::link_of(arc)).kind)) return HopKind::pci;
+      }
+    }
+  }
+  return HopKind::nvlink;
+}
+
+NodeShape shape_of(const std::vector<int>& node_of) {
+  std::map<int, int> sizes;
+  for (const int node : node_of) ++sizes[node];
+  NodeShape shape{static_cast<int>(sizes.size()), 0, 0};
+  if (!shape.several()) return shape;
+  const auto by_size = [](const auto& a, const auto& b) { return a.second < b.second; };
+  shape.least = std::min_element(sizes.begin(), sizes.end(), by_size)->second;
+  shape.most = std::max_element(sizes.begin(), sizes.end(), by_size)->second;
+  return shape;
+}
+
+}  // namespace
+
+Result<MachineRanks> ranks_of(const topo::Machine& one, int copies) {
+  if (copies < 1 || copies > kMostCopies) return fail(Code::invalid_argument, "copies of a machine are 1 to 4096");
+  const topo::Machine machine = topo::copies(one, copies);
+  std::vector<topo::NodeId> devices = machine.of_kind(topo::NodeKind::gpu);
+  const bool gpus = !devices.empty();
+  if (!gpus) devices = machine.of_kind(topo::NodeKind::cpu_rank);
+  if (devices.empty()) return fail(Code::invalid_argument, "the machine has neither GPUs nor CPU ranks");
+  MachineRanks it;
+  it.ranks = static_cast<int>(devices.size());
+  if (it.ranks == 1) return it;
+  graph::Limits limits;
+  limits.max_channels = kMostChannels;
+  RONDE_TRY(const graph::Joined all, graph::find_channels(machine, devices, graph::Shape::ring, limits));
+  it.nodes = shape_of(all.node_of);
+  if (it.nodes.several()) it.links.network = graph::total_rate(all.channels);
+  if (!gpus) return it;
+  it.links.channels = static_cast<int>(all.channels.size());
+  std::vector<topo::NodeId> first;
+  for (size_t r = 0; r < devices.size(); ++r) {
+    if (all.node_of[r] == all.node_of[0]) first.push_back(devices[r]);
+  }
+  it.links.inside = graph::total_rate(all.channels);
+  if (!it.nodes.several()) it.links.kind = kind_of(machine, all.channels);
+  if (!it.nodes.several() || first.size() == 1) return it;
+  RONDE_TRY(const graph::Joined inside, graph::find_channels(machine, first, graph::Shape::ring, limits));
+  it.links.inside = graph::total_rate(inside.channels);
+  it.links.kind = kind_of(machine, inside.channels);
+  return it;
+}
+
+}  // namespace ronde::plan::tool
