@@ -28,7 +28,7 @@ constexpr Setting kAgreed[] = {Setting::algo,  Setting::proto, Setting::strict, 
 Result<std::string> agreed_text(const Config& config, const TuneRules& rules, const AlgoFile& file, const Costs& costs) {
   std::string text;
   RONDE_TRY(const std::string graphs, read_graph_file(config));
-  text += fmt::format("contents of RONDE_GRAPH_FILE={:016x}\n", graphs.empty() ? 0 : fnv1a(graphs));
+  text += fmt::format("RONDE_GRAPH_FILE (hash of its contents)={:016x}\n", graphs.empty() ? 0 : fnv1a(graphs));
   for (const Setting setting : kAgreed) {
     const Option& option = options()[static_cast<size_t>(setting)];
     text += fmt::format("RONDE_{}={}\n", option.name, config.text(setting));

@@ -44,6 +44,16 @@ TEST_CASE("ronde-info: a setting's value, and where it came from", "[ronde-info]
   CHECK(contains(info("", "--all").out, "RONDE_WARN_AFTER"));
 }
 
+TEST_CASE("ronde-info: the devices and network adapters of the machine, and why there are none", "[ronde-info]") {
+  const auto facts = nlohmann::json::parse(info("", "--json").out);
+  REQUIRE(facts.at("devices").is_array());
+  REQUIRE_FALSE(facts.at("devices").empty());
+  CHECK(facts.at("devices")[0].contains("NUMA node"));
+  CHECK(facts.at("network adapters").is_array());
+  const Outcome broken = info("RONDE_STRICT=1 RONDE_TOPO_FILE=/nonexistent/machine");
+  CHECK(contains(broken.out, "/nonexistent/machine"));
+}
+
 TEST_CASE("ronde-info: in a job rank 0 speaks for all", "[ronde-info]") {
   const Outcome outcome = info(built_file("tools/ronde-run") + " -n 3 --no-prefix");
   INFO(outcome.err);

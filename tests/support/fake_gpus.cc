@@ -30,7 +30,7 @@ const FakeGpu& visible(int device) {
 
 int fill(NvmlPci* pci, const std::string& bus_id, const char* name) {
   *pci = {};
-  std::strncpy(pci->bus_id, bus_id.c_str(), sizeof pci->bus_id);
+  std::strncpy(pci->bus_id, bus_id.c_str(), sizeof pci->bus_id - 1);
   return result(name);
 }
 

@@ -81,7 +81,55 @@ constexpr Wanted kWanted[] = {{"libcuda.so.1", "GPUs: the driver"},
                               {"libhwloc.so.15", "detection: what /sys does not tell"},
                               {"libibverbs.so.1", "InfiniBand and RoCE"}};
 
+/// "240 GB/s": all links of a node of one of two kinds; "" without any.
+std::string rate_of(const topo::Machine& machine, topo::NodeId id, topo::LinkKind one, topo::LinkKind other) {
+  int64_t rate = 0;
+  for (const topo::Link& link : machine.links) {
+    if ((link.a == id || link.b == id) && (link.kind == one || link.kind == other)) rate += link.rate;
+  }
+  return rate == 0 ? "" : fmt::format("{:.4g} GB/s", static_cast<double>(rate) / 1000);
+}
+
+std::string numa_text(const topo::Machine& machine, topo::NodeId id) {
+  const topo::NodeId numa = machine.numa_of(id);
+  return numa == topo::kNone || machine.numa(numa).id < 0 ? "unknown" : std::to_string(machine.numa(numa).id);
+}
+
+const char* yes_or_no(int value) { return value < 0 ? "unknown" : value == 0 ? "no" : "yes"; }
+
 }  // namespace
+
+Json devices(const topo::Machine& machine) {
+  Json rows = Json::array();
+  for (const topo::NodeId id : machine.of_kind(topo::NodeKind::gpu)) {
+    rows.push_back({{"device", topo::describe(machine, id)},
+                    {"NUMA node", numa_text(machine, id)},
+                    {"sm or cores", fmt::format("sm {}", machine.gpu(id).sm)},
+                    {"NVLink, xGMI", rate_of(machine, id, topo::LinkKind::nvlink, topo::LinkKind::xgmi)},
+                    {"to the host", rate_of(machine, id, topo::LinkKind::pci, topo::LinkKind::c2c)}});
+  }
+  for (const topo::NodeId id : machine.of_kind(topo::NodeKind::numa)) {
+    rows.push_back({{"device", "CPUs"},
+                    {"NUMA node", numa_text(machine, id)},
+                    {"sm or cores", fmt::format("{} CPUs", machine.numa(id).cpus.count())},
+                    {"NVLink, xGMI", ""},
+                    {"to the host", ""}});
+  }
+  return rows;
+}
+
+Json network_adapters(const topo::Machine& machine) {
+  Json rows = Json::array();
+  for (const topo::NodeId id : machine.of_kind(topo::NodeKind::port)) {
+    const topo::Port& port = machine.port(id);
+    rows.push_back({{"port", port.name},
+                    {"speed", port.speed > 0 ? fmt::format("{} Mbit/s", port.speed) : "unknown"},
+                    {"rail", port.rail < 0 ? "unknown" : std::to_string(port.rail)},
+                    {"NUMA node", numa_text(machine, id)},
+                    {"GPUDirect", yes_or_no(port.gdr)}});
+  }
+  return rows;
+}
 
 Json library() {
   Dl_info where{};

@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "tools/info/pairs.h"
+#include "topo/machine.h"
 
 namespace ronde::info {
 
@@ -14,6 +15,10 @@ using Json = nlohmann::ordered_json;
 Json library();
 /// The host: name, identity, kernel, usable CPUs, memory.
 Json host();
+/// GPUs, then the CPUs of NUMA nodes: where they are and what their links carry in each direction.
+Json devices(const topo::Machine& machine);
+/// Ports of network adapters: speed, rail, NUMA node, and whether they access the memory of GPUs.
+Json network_adapters(const topo::Machine& machine);
 /// Addresses that the bootstrap would use, best first.
 Json interfaces();
 /// Libraries that are looked for at run time: where they are, or why they cannot be loaded.

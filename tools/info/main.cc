@@ -7,6 +7,7 @@
 
 #include "base/config.h"
 #include "tools/info/facts.h"
+#include "topo/source.h"
 
 namespace {
 
@@ -25,6 +26,9 @@ Json facts_of(const Result<std::vector<Pair>>& pairs) {
   Json facts;
   facts["library"] = library();
   facts["host"] = host();
+  const auto reading = topo::machine_of_host(*current_config(), 0);
+  facts["devices"] = reading.ok() ? devices(reading->machine) : Json(reading.error().what);
+  facts["network adapters"] = reading.ok() ? network_adapters(reading->machine) : Json(reading.error().what);
   facts["addresses for the bootstrap, best first"] = interfaces();
   facts["libraries looked for at run time"] = run_time_libraries();
   facts["limits"] = limits();

@@ -13,6 +13,7 @@
 namespace ronde::plan::tool {
 namespace {
 
+constexpr size_t kMostRanks = 16384;
 constexpr size_t kLinksShown = 2;
 
 Error bad(const std::string& what) { return fail(Code::invalid_argument, what); }
@@ -60,6 +61,10 @@ std::string chain_of(const Chain& chain) {
 
 Result<Plan> Plan::make(const topo::Machine& machine, const Scenario& scenario, const Costs& costs) {
   if (scenario.copies < 1 || scenario.slots < 1 || scenario.slice < 1) return bad("copies, slots and slice have to be above 0");
+  const size_t one = std::max(machine.of_kind(topo::NodeKind::gpu).size(), machine.of_kind(topo::NodeKind::cpu_rank).size());
+  if (one * static_cast<size_t>(scenario.copies) > kMostRanks) {
+    return bad(fmt::format("{} copies of {} devices are more than the {} ranks that are simulated event by event", scenario.copies, one, kMostRanks));
+  }
   Plan plan;
   plan.machine_ = topo::copies(machine, scenario.copies);
   plan.devices_ = plan.machine_.of_kind(topo::NodeKind::gpu);
