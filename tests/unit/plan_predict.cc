@@ -95,19 +95,18 @@ void measures_two_ranks(HopKind kind) {
 
 }  // namespace
 
-TEST_CASE("two ranks are measured as threads", "[unit][plan][predict]") {
+// Measuring forks, which no process may that has used the library: it has one of its own.
+TEST_CASE("two ranks are measured, here", "[.two-ranks]") {
   measures_two_ranks(HopKind::process);
+  measures_two_ranks(HopKind::shm);
   std::vector<Task> none{{Subject::exchange, CpuWork::copy, true, Coll::gather, 64, {}}};
   const auto refused = measure(HopKind::process, 1, none);
   REQUIRE_FALSE(refused.ok());
   CHECK(refused.error().what.find("that call is not measured") != std::string::npos);
 }
-
-// It forks, which no process may that has used the library: it has one of its own.
-TEST_CASE("two ranks are measured as processes, here", "[.two-processes]") { measures_two_ranks(HopKind::shm); }
-TEST_CASE("two ranks are measured as processes", "[unit][plan][predict]") {
+TEST_CASE("two ranks are measured, as threads and as processes", "[unit][plan][predict]") {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  CHECK(std::system(("'" + self + "' '[.two-processes]' > /dev/null").c_str()) == 0);
+  CHECK(std::system(("'" + self + "' '[.two-ranks]' > /dev/null").c_str()) == 0);
 }
 
 TEST_CASE("simulated machines", "[unit][plan][predict]") {
