@@ -157,7 +157,10 @@ RONDE_EXTENSION(ncclResult_t, rondeExplainAll,
                  size_t* needed)) {
   return border("rondeExplainAll", [&]() -> Result<> {
     if (text == nullptr && size != 0) return fail(Code::invalid_argument, fmt::format("text is NULL, but size is {}", size));
-    if (form != rondeText && form != rondeJson) return fail(Code::invalid_argument, fmt::format("form {} is neither rondeText nor rondeJson", static_cast<int>(form)));
+    int asked = 0;  // a C program may pass any number, which is no value of the enumeration to C++
+    static_assert(sizeof asked == sizeof form);
+    memcpy(&asked, &form, sizeof asked);
+    if (asked != rondeText && asked != rondeJson) return fail(Code::invalid_argument, fmt::format("form {} is neither rondeText nor rondeJson", asked));
     RONDE_TRY(const Comm found, find(comm));
     RONDE_TRY(found->usable());
     RONDE_TRY(const ronde::Op example, example_op(found, call, count, type, op, root));
@@ -167,7 +170,7 @@ RONDE_EXTENSION(ncclResult_t, rondeExplainAll,
     const ronde::CallShape shape = ronde::shape_of(example);
     const ronde::Plans& plans = found->plans();
     RONDE_TRY(const ronde::Evaluation made, plans.evaluate(shape));
-    const std::string whole = form == rondeJson ? ronde::explain_json(shape, plans.rules(), made) : ronde::explain_text(shape, plans.rules(), made);
+    const std::string whole = asked == rondeJson ? ronde::explain_json(shape, plans.rules(), made) : ronde::explain_text(shape, plans.rules(), made);
     if (needed != nullptr) *needed = whole.size() + 1;
     if (size == 0) return {};
     const size_t n = std::min(whole.size(), size - 1);
