@@ -59,14 +59,17 @@ struct Whereabouts {
     out.put(host).put(machine).text(cpus.text()).text(problem);
     return out.take();
   }
-  static Whereabouts unpack(std::span<const std::byte> bytes) {
+  static Result<Whereabouts> unpack(std::span<const std::byte> bytes, size_t rank) {
     Reader in(bytes);
     Whereabouts where;
     where.host = in.get<uint64_t>();
     where.machine = in.get<uint64_t>();
     where.cpus = topo::CpuMask::parse(in.text()).value_or(topo::CpuMask());
     where.problem = in.text();
-    return where;
+    if (in.ok()) return where;
+    return fail(Code::internal_error,
+                fmt::format("what rank {} tells of its host cannot be read; use one build of this library on all ranks", rank),
+                Scope::communicator);
   }
 };
 
@@ -82,7 +85,7 @@ Result<std::vector<Whereabouts>> whereabouts(Bootstrap& bootstrap, const Config&
   if (!host.ok()) return host.error();
   std::vector<Whereabouts> all;
   for (const Bytes& part : parts) {
-    all.push_back(Whereabouts::unpack(part));
+    RONDE_TRY(all.emplace_back(), Whereabouts::unpack(part, all.size()));
     if (!all.back().problem.empty()) {
       return fail(Code::remote_error, fmt::format("rank {} failed: {}", all.size() - 1, all.back().problem), Scope::communicator);
     }
@@ -105,7 +108,7 @@ std::string contribution(const std::vector<Whereabouts>& all, int rank, const Ho
   for (size_t r = 0; r < all.size(); ++r) {
     if (all[r].host == all[me].host) ranks.push_back({static_cast<int>(r), all[r].cpus});
   }
-  return topo::to_text(topo::with_cpu_ranks(host.reading.machine, host.cpus, ranks).machine);
+  return topo::to_text(topo::with_cpu_ranks(host.reading.machine, host.cpus, ranks, all[me].host).machine);
 }
 
 std::vector<topo::NodeId> devices_of(const topo::Machine& machine, int ranks) {
@@ -217,8 +220,14 @@ uint64_t hash_of(const Layout& layout, std::string_view inputs) {
   const auto add = [&](const std::vector<int>& numbers) {
     for (const int number : numbers) hash = fnv1a_u64(static_cast<uint64_t>(number), hash);
   };
-  for (const graph::Channel& ring : layout.rings) add(ring.ring);
-  for (const graph::Channel& tree : layout.trees) add(tree.parent);
+  for (const graph::Channel& ring : layout.rings) {
+    add(ring.ring);
+    hash = fnv1a_u64(static_cast<uint64_t>(ring.rate), hash);
+  }
+  for (const graph::Channel& tree : layout.trees) {
+    add(tree.parent);
+    hash = fnv1a_u64(static_cast<uint64_t>(tree.rate), hash);
+  }
   add(layout.node_of);
   return hash;
 }

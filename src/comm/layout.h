@@ -23,7 +23,7 @@ struct Layout {
   std::vector<std::vector<int>> chains;  ///< the trees as orders of all ranks: node after node, each from the head of its chain on
   std::vector<int> node_of;              ///< by rank; a node is what communicates without the network
   NodeShape nodes;
-  uint64_t hash = 0;                     ///< of all of the above
+  uint64_t hash = 0;                     ///< of machine, what was asked for, the channels' orders and rates, and nodes
 
   /// Channel number `index` of an algorithm that walks along a ring or, `tree`, from a root.
   Channel channel(int index, bool tree) const;

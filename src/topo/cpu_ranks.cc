@@ -18,26 +18,36 @@ struct Home {
   int64_t ranks = 0;
 };
 
-/// The cores of each NUMA node of `host`, in its order; a node of which none is known has one that any rank may use.
-std::vector<Home> homes(const Machine& host, const HostCpus& cpus) {
-  const auto nodes = host.of_kind(NodeKind::numa);
+/// The cores of each NUMA node of the host with that identity (of the only one, whatever it is called), in the order of `machine`'s; where
+/// none is known, each of its nodes has one that any rank may use.
+std::vector<Home> homes(const Machine& machine, const HostCpus& cpus, uint64_t host) {
+  const auto nodes = machine.of_kind(NodeKind::numa);
   std::vector<Home> all(nodes.size());
+  const auto mine = [&](size_t i) {
+    return machine.hosts.size() <= 1 || machine.hosts[static_cast<size_t>(machine.node(nodes[i]).host)].hash == host;
+  };
+  const auto first = [&](auto condition) {
+    size_t i = 0;
+    while (i < nodes.size() && !(mine(i) && condition(machine.numa(nodes[i])))) ++i;
+    return i;
+  };
   for (const Core& core : cpus.cores) {
-    const auto with = [&](auto condition) { return std::find_if(nodes.begin(), nodes.end(), condition) - nodes.begin(); };
-    auto place = with([&](NodeId id) { return host.numa(id).id == core.numa; });
-    // A file of topology may number its nodes as it likes.
-    if (place == std::ssize(nodes)) place = with([&](NodeId id) { return !(host.numa(id).cpus & core.cpus).empty(); });
-    all[place == std::ssize(nodes) ? 0 : static_cast<size_t>(place)].cores.push_back(core);
+    // A topology file may number its nodes, and cut a host into them, as it likes.
+    size_t place = first([&](const Numa& numa) { return !(numa.cpus & core.cpus).empty(); });
+    if (place == nodes.size()) place = first([&](const Numa& numa) { return numa.id == core.numa; });
+    if (place == nodes.size()) place = first([](const Numa&) { return true; });
+    if (place < nodes.size()) all[place].cores.push_back(core);
   }
   for (size_t i = 0; i < nodes.size() && cpus.cores.empty(); ++i) {
-    for (const int cpu : host.numa(nodes[i]).cpus.list()) {
-      all[i].cores.push_back({host.numa(nodes[i]).id, {}});
+    if (!mine(i)) continue;
+    for (const int cpu : machine.numa(nodes[i]).cpus.list()) {
+      all[i].cores.push_back({machine.numa(nodes[i]).id, {}});
       all[i].cores.back().cpus.set(cpu);
     }
   }
   const bool unknown = std::all_of(all.begin(), all.end(), [](const Home& home) { return home.cores.empty(); });
-  for (Home& home : all) {
-    if (unknown) home.cores.push_back({});
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (unknown && mine(i)) all[i].cores.push_back({});
   }
   return all;
 }
@@ -108,8 +118,8 @@ void share_out(const std::vector<CpuMask>& cores, std::span<const int> ranks, st
 
 /// The CPU ranks of each NUMA node of `host`, by rank.
 std::vector<std::vector<CpuRank>> place(const Machine& host, const HostCpus& cpus, std::span<const RankAffinity> ranks,
-                                        Notes& notes) {
-  std::vector<Home> all = homes(host, cpus);
+                                        uint64_t identity, Notes& notes) {
+  std::vector<Home> all = homes(host, cpus, identity);
   std::vector<std::vector<CpuRank>> placed(all.size());
   for (const Group& group : groups(ranks, all, notes)) {
     std::vector<std::vector<CpuMask>> cores;
@@ -206,7 +216,7 @@ class Rebuild {
 
 }  // namespace
 
-Reading with_cpu_ranks(const Machine& host, const HostCpus& cpus, std::span<const RankAffinity> ranks) {
+Reading with_cpu_ranks(const Machine& host, const HostCpus& cpus, std::span<const RankAffinity> ranks, uint64_t identity) {
   Machine bare = host;
   if (bare.of_kind(NodeKind::numa).empty()) {
     // What has no NUMA node has nothing but, at most, switches of NVLink, which nothing leads to.
@@ -223,7 +233,7 @@ Reading with_cpu_ranks(const Machine& host, const HostCpus& cpus, std::span<cons
     rank = -1;
   }
   Reading result;
-  result.machine = Rebuild(bare, place(bare, cpus, ranks, notes)).run();
+  result.machine = Rebuild(bare, place(bare, cpus, ranks, identity, notes)).run();
   result.notes = notes.sentences();
   return result;
 }

@@ -295,3 +295,24 @@ TEST_CASE("this host's cores are found whatever the calling thread's affinity, w
   CHECK(reading.machine.device_of_rank(1) != kNone);
   CHECK(reading.machine.cpu_rank(reading.machine.device_of_rank(1)).cores > 0);
 }
+
+TEST_CASE("of a machine of several hosts the ranks are on the one that is named", "[unit][topo]") {
+  const Machine two = test::read_text("host hash=a { cpu numa=0 cpus=3 }\nhost hash=b { cpu numa=0 cpus=3 }\n").machine;
+  HostCpus known;
+  known.cores = {{0, cpus("1")}, {0, cpus("2")}};
+  for (const HostCpus& some : {known, HostCpus()}) {
+    for (const uint64_t identity : {0xa, 0xb}) {
+      const Machine m = with_cpu_ranks(two, some, ranks({"3", "3"}), identity).machine;
+      CHECK(check(m) == std::vector<std::string>{});
+      REQUIRE(m.of_kind(NodeKind::cpu_rank).size() == 2);
+      for (const NodeId id : m.of_kind(NodeKind::cpu_rank)) CHECK(m.hosts[static_cast<size_t>(m.node(id).host)].hash == identity);
+    }
+  }
+}
+
+TEST_CASE("where a file cuts a host into nodes of its own, ranks follow the file's CPUs", "[unit][topo]") {
+  const Machine cut = test::read_text("cpu numa=0 cpus=1\ncpu numa=1 cpus=2\n").machine;
+  HostCpus known;
+  known.cores = {{0, cpus("1")}, {0, cpus("2")}};
+  CHECK(places(placed(cut, known, ranks({"3", "3"})).machine) == "0@0:1 1@1:2 ");
+}

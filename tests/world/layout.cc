@@ -1,42 +1,18 @@
 // The machine of a communicator and its channels: where they come from, where they go, and that all ranks have the same.
-#include <filesystem>
-#include <fstream>
-#include <iterator>
+#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "graph/graph_file.h"
 #include "support/catch.h"
+#include "support/scratch.h"
 #include "support/world.h"
+#include "topo/cpu_ranks.h"
 #include "topo/xml.h"
 
 using namespace ronde::test;
 
 namespace {
-
-namespace fs = std::filesystem;
-
-class Scratch {
- public:
-  Scratch() {
-    std::string name = fs::temp_directory_path() / "ronde-layout-XXXXXX";
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    path_ = name;
-  }
-  ~Scratch() { fs::remove_all(path_); }
-  std::string file(const std::string& name) const { return path_ / name; }
-  std::string write(const std::string& name, const std::string& text) const {
-    std::ofstream(file(name)) << text;
-    return file(name);
-  }
-  std::string read(const std::string& name) const {
-    std::ifstream in(file(name));
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-
- private:
-  fs::path path_;
-};
 
 /// Every collective that follows a ring or a tree, with exact sums.
 std::string sums_are_right(ncclComm_t comm, int rank) {
@@ -85,7 +61,7 @@ std::vector<std::vector<int>> dumped_orders(const std::string& text, int ranks) 
 
 TEST_CASE("the machine and the channels of a communicator can be written to files", "[world][layout]") {
   const Scratch folder;
-  const std::string machine_file = folder.file("machine.xml"), graph_file = folder.file("graphs.xml");
+  const std::string machine_file = folder.path("machine.xml"), graph_file = folder.path("graphs.xml");
   {
     const ScopedEnv env{{"NCCL_TOPO_DUMP_FILE", machine_file.c_str()},
                         {"NCCL_GRAPH_DUMP_FILE", graph_file.c_str()},
@@ -100,7 +76,7 @@ TEST_CASE("the machine and the channels of a communicator can be written to file
 
 TEST_CASE("rings in an order that is asked for", "[world][layout]") {
   const Scratch folder;
-  const std::string dump = folder.file("graphs.xml");
+  const std::string dump = folder.path("graphs.xml");
   for (const char* algorithm : {"ring", "tree", "direct", "hd"}) {
     const ScopedEnv env{{"NCCL_RINGS", "3 0 2 1 | 1 2 0 3"}, {"NCCL_GRAPH_DUMP_FILE", dump.c_str()}, {"NCCL_MIN_NCHANNELS", "3"}, {"NCCL_ALGO", algorithm}};
     CHECK(run_world(4, sums_are_right) == "");
@@ -110,7 +86,7 @@ TEST_CASE("rings in an order that is asked for", "[world][layout]") {
 
 TEST_CASE("rings of a graph file are taken, and what is wrong in one is an error on all ranks", "[world][layout]") {
   const Scratch folder;
-  const std::string dump = folder.file("dump.xml");
+  const std::string dump = folder.path("dump.xml");
   const std::string good = folder.write("good.xml", graph_file("2031"));
   {
     const ScopedEnv env{{"NCCL_GRAPH_FILE", good.c_str()}, {"NCCL_GRAPH_DUMP_FILE", dump.c_str()}, {"NCCL_ALGO", "ring"}};
@@ -119,7 +95,7 @@ TEST_CASE("rings of a graph file are taken, and what is wrong in one is an error
   }
   const std::string missing = folder.write("missing.xml", graph_file("203"));
   const std::string topology = folder.write("topology.xml", "<system version=\"1\"/>");
-  const std::string absent = folder.file("absent.xml");
+  const std::string absent = folder.path("absent.xml");
   for (const std::string& bad : {missing, topology, absent}) {
     const ScopedEnv env{{"NCCL_GRAPH_FILE", bad.c_str()}};
     const std::string complaints = run_world(4, sums_are_right);
@@ -145,8 +121,19 @@ TEST_CASE("a topology file's CPUs are those of the ranks; a broken one is an err
                                        "<system version=\"1\"><cpu numaid=\"0\" affinity=\"1\" arch=\"x86_64\" vendor=\"AuthenticAMD\"/>"
                                        "<cpu numaid=\"1\" affinity=\"2\" arch=\"x86_64\" vendor=\"AuthenticAMD\"/></system>");
   {
-    const ScopedEnv env{{"NCCL_TOPO_FILE", two.c_str()}};
+    const std::string dump = folder.path("dump.xml");
+    const ScopedEnv env{{"NCCL_TOPO_FILE", two.c_str()}, {"NCCL_TOPO_DUMP_FILE", dump.c_str()}};
     CHECK(run_world(4, sums_are_right) == "");
+    const auto reading = ronde::topo::from_xml(folder.read("dump.xml"), "dump.xml");
+    REQUIRE(reading.ok());
+    const ronde::topo::Machine& m = reading->machine;
+    std::vector<int> nodes;
+    for (int rank = 0; rank < 4; ++rank) nodes.push_back(m.numa(m.numa_of(m.device_of_rank(rank))).id);
+    std::sort(nodes.begin(), nodes.end());
+    // Where this process may use CPUs 0 and 1, two ranks are on each of the file's nodes; never on another.
+    CHECK(std::all_of(nodes.begin(), nodes.end(), [](int id) { return id == 0 || id == 1; }));
+    const auto usable = ronde::topo::calling_thread_affinity();
+    if (usable.test(0) && usable.test(1)) CHECK(nodes == std::vector<int>{0, 0, 1, 1});
   }
   const std::string broken = folder.write("broken.xml", "<system version=\"1\">\n<cpu numaid=\"zero\"/></system>");
   const ScopedEnv env{{"NCCL_TOPO_FILE", broken.c_str()}};
