@@ -70,7 +70,7 @@ typedef enum {
 /** What ronde would do for a call. Set `size` to sizeof(rondeChoice_t) before the call. */
 typedef struct {
   size_t size;
-  char algorithm[24]; /**< ring, tree, hd, direct, oneshot, chain, message, copy, none */
+  char algorithm[24]; /**< ring, tree, hd, direct, oneshot, chain, hier, file, message, copy, none */
   char protocol[16];  /**< Simple */
   char transport[24]; /**< inproc, shm, mixed, self */
   int channels;
@@ -92,6 +92,7 @@ typedef enum {
 
 /** As rondeExplain, with every algorithm that there is: what the model expects of it, and why it was not chosen. Copies the text, at most `size` bytes
  *  with the final 0, and sets `needed`, unless it is NULL, to the bytes that all of it takes; `text` may be NULL where `size` is 0.
+ *  Of a single rank, and of a count of 0, it tells what the model would choose, where rondeExplain says copy or none.
  *  ncclInvalidArgument for rondeSend and rondeRecv, which have no alternatives. */
 ncclResult_t rondeExplainAll(ncclComm_t comm, rondeCall_t call, size_t count, ncclDataType_t type, ncclRedOp_t op, int root, rondeForm_t form,
                              char* text, size_t size, size_t* needed);

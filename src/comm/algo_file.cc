@@ -50,6 +50,9 @@ std::string prove_one(UserPlan* plan, uint32_t slots, int most_channels) {
   for (int c = 0; c < plan->channels; ++c) {
     const std::span<const Program> world = std::span(schedule.world).subspan(static_cast<size_t>(c) * n, n);
     if (world[0].channel != c) return fmt::format("channel {} where {} is expected", world[0].channel, c);
+    if (world[0].blocks != schedule.world[0].blocks) {
+      return fmt::format("channel {} has {} blocks and channel 0 has {}; all channels need as many", c, world[0].blocks, schedule.world[0].blocks);
+    }
     for (const bool in_place : {false, true}) {
       if (in_place && schedule.spec.coll == Coll::all_to_all) continue;
       const Verdict verdict = verify(schedule.spec, world, {.in_place = in_place, .slots = static_cast<int>(slots)});

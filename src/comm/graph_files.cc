@@ -26,7 +26,14 @@ std::vector<int> ranks_with(int rank, const topo::Machine& machine, std::span<co
 
 Result<std::string> read_graph_file(const Config& config) {
   if (!config.is_set(Setting::graph_file)) return std::string();
-  return read_file(config.text(Setting::graph_file), kMaxBytes);
+  const std::string& path = config.text(Setting::graph_file);
+  const auto refused = [](const std::string& why) {
+    return fail(Code::invalid_usage, fmt::format("RONDE_GRAPH_FILE: {}", why), Scope::communicator);
+  };
+  Result<std::string> text = read_file(path, kMaxBytes);
+  if (!text.ok()) return refused(text.error().what);
+  if (text->empty()) return refused(fmt::format("{} is empty; name a graph file, or none", path));
+  return text;
 }
 
 Result<AskedOrders> asked_by_file(const std::string& text, const std::string& name, const topo::Machine& machine,

@@ -214,11 +214,9 @@ Result<> Communicator::gather_inputs() {
   const int64_t spin = config_->integer(Setting::spin);
   seat_->set_patience(spin >= 0 ? static_cast<int>(spin) : inputs_.ranks_per_core > 1 ? 20 : 4000,
                       inputs_.ranks_per_core > 1 ? 8 : 20);
-  TunerComm told{bootstrap_->token()[0], static_cast<size_t>(ranks_), hosts.size(), ranks_, 0};
-  for (const auto& [host, use] : hosts) {
-    told.least_ranks = std::min(told.least_ranks, static_cast<int>(use.first));
-    told.most_ranks = std::max(told.most_ranks, static_cast<int>(use.first));
-  }
+  const NodeShape& nodes = layout_->nodes;
+  const TunerComm told{bootstrap_->token()[0], static_cast<size_t>(ranks_), static_cast<size_t>(nodes.nodes),
+                       nodes.several() ? nodes.least : ranks_, nodes.several() ? nodes.most : ranks_};
   std::vector<uint64_t> loaded;
   for (const RankFacts& f : facts) loaded.push_back(f.tuner);
   return agree_on_tuner(told, loaded);

@@ -28,8 +28,10 @@ Result<const UserPlan*> Plans::user_plan(const CallShape& shape) const {
 
 Result<Evaluation> Plans::evaluate(const CallShape& shape) const {
   RONDE_TRY(const UserPlan* user, user_plan(shape));
-  RONDE_TRY(Evaluation made, ronde::evaluate(shape, rules_, inputs_, tuner_));
-  if (user == nullptr) return made;
+  if (user == nullptr) return ronde::evaluate(shape, rules_, inputs_, tuner_);
+  // The call runs by the user's Programs whatever could be chosen instead: a plugin is not asked, and that nothing could be is no error.
+  Result<Evaluation> others = ronde::evaluate(shape, rules_, inputs_, nullptr);
+  Evaluation made = others.ok() ? std::move(others).value() : Evaluation();
   made.choice = file_.choice_of(*user, shape, rules_, inputs_);
   for (Alternative& one : made.alternatives) {
     if (one.outcome == Outcome::chosen) one.outcome = Outcome::slower;

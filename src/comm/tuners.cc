@@ -35,6 +35,7 @@ uint64_t tuner_word(const Tuner* tuner, const Config& config) {
 /// A plugin decides on each rank for itself, so it may be used only where all ranks have it. `loaded`: the word of each rank.
 /// With RONDE_STRICT=1 one that was wanted and is not used is an error, on all ranks; otherwise all go on without.
 Result<> Communicator::agree_on_tuner(const TunerComm& comm, std::span<const uint64_t> loaded) {
+  if (ranks_ == 1) return {};  // nothing to choose: none was loaded
   const auto without = [&](const std::string& why) -> Result<> {
     const std::string identity = tuner_ != nullptr ? tuner_->identity() : "";
     tuner_.reset();

@@ -52,6 +52,7 @@ std::string why_slower(const Alternative& one, const Evaluation& made) {
   if (one.written.has_value()) return fmt::format("the tuner plugin gives it {} us", *one.written);
   if (one.nanos == UINT64_MAX) return "the model has no estimate for it";
   const uint64_t best = made.choice.nanos;
+  if (best == UINT64_MAX) return "Programs of the user's own come before it";
   if (one.nanos < best) return "the tuner plugin prefers the chosen one";
   if (one.nanos == best) return "as fast, but later in the order of preference";
   return fmt::format("takes {} us longer", microseconds(one.nanos - best));
