@@ -133,8 +133,9 @@ class Run {
 uint64_t Run::bytes_of(const Lane& lane) {
   const Move& move = *lane.at;
   if (move.src == Buf::none && move.dst == Buf::none) {
+    if (move.in_count == 0) return 0;
     Connection& c = net_.connections[net_.in_of[lane.ports + move.in_first]];
-    return move.in_count == 0 ? 0 : net_.slot(c, c.head).bytes;
+    return net_.slot(c, c.head).bytes;
   }
   const Share& share = net_.shares[lane.channel];
   const uint64_t block = (move.src != Buf::none ? move.src_block : move.dst_block) + lane.piece;

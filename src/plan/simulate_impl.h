@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/integers.h"
 #include "plan/simulate.h"
 
 namespace ronde::sim {
@@ -14,6 +15,9 @@ namespace ronde::sim {
 inline constexpr uint64_t kPicos = 1000;  ///< in a nanosecond
 /// Work is counted so that a rate in MB/s takes as much of it in a picosecond as its number says.
 inline constexpr uint64_t kWorkPerByte = 1'000'000;
+
+/// One of `parts` equal parts, as the executor cuts: blocks and channels begin at cache lines.
+inline uint64_t share_of(uint64_t bytes, uint64_t parts) { return ceil_div(ceil_div(bytes, parts), 64) * 64; }
 
 enum class What : uint32_t { wake, begin, flow };
 struct Event {

@@ -12,13 +12,6 @@ using topo::ArcId;
 using topo::LinkKind;
 using topo::Machine;
 
-constexpr uint64_t kGranule = 64;  // as the executor cuts: blocks and channels begin at cache lines
-
-uint64_t share_of(uint64_t bytes, uint64_t parts) {
-  const uint64_t each = (bytes + parts - 1) / parts;
-  return (each + kGranule - 1) / kGranule * kGranule;
-}
-
 bool whole(Coll coll) {
   return coll == Coll::all_reduce || coll == Coll::broadcast || coll == Coll::reduce || coll == Coll::send || coll == Coll::recv;
 }

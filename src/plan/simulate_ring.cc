@@ -4,12 +4,6 @@
 #include "plan/simulate_impl.h"
 
 namespace ronde {
-namespace {
-
-uint64_t lines(uint64_t bytes, uint64_t parts) { return ((bytes + parts - 1) / parts + 63) / 64 * 64; }
-
-}  // namespace
-
 // Of each slice, a block crosses 2 (n-1) hops: the first is fetched while the next is sent, partial sums are sent, whole ones
 // fetched. Where there are more than two ranks, the Move that completes a sum finds both operands in its own memory. A hop has
 // its latency and a slot at both ends; a lane begins its next slice when it has ended one.
@@ -17,8 +11,8 @@ int64_t even_ring_nanos(const EvenRing& ring, const Conditions& conditions) {
   const Costs& costs = conditions.costs != nullptr ? *conditions.costs : built_in_costs();
   const HopCost& hop = costs.hop(conditions.protocol, ring.kind);
   const auto n = static_cast<uint64_t>(ring.ranks);
-  const uint64_t part = std::min(ring.bytes, lines(ring.bytes, static_cast<uint64_t>(ring.channels)));
-  const uint64_t block = std::min(part, lines(part, n));
+  const uint64_t part = std::min(ring.bytes, sim::share_of(ring.bytes, static_cast<uint64_t>(ring.channels)));
+  const uint64_t block = std::min(part, sim::share_of(part, n));
   const auto speed =
       static_cast<uint64_t>(std::max<int64_t>(1, std::min(costs.gpu_channel, ring.rate / ring.channels * hop.efficiency / 1000)));
   const auto own = static_cast<uint64_t>(costs.gpu_channel);

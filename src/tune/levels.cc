@@ -2,14 +2,13 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/integers.h"
 #include "tune/model.h"
 
 namespace ronde {
 namespace {
 
-constexpr uint64_t log2_ceil(uint64_t n) { return static_cast<uint64_t>(std::bit_width(n - 1)); }
 
-constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
 /// Ranks, nodes, and the ranks of the largest node.
 struct Place {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/integers.h"
+
 namespace ronde {
 namespace {
 
-constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
-uint64_t log2_ceil(uint64_t n) { return static_cast<uint64_t>(std::bit_width(n - 1)); }
 
 Work scaled(const Work& work, uint64_t by) {
   return {work.reduced * by, work.copied * by,   work.staged * by,

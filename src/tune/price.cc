@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/integers.h"
 #include "tune/model.h"
 
 namespace ronde {
@@ -18,7 +19,6 @@ uint64_t plus(uint64_t a, uint64_t b) {
   uint64_t sum = 0;
   return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
 }
-constexpr uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 uint64_t at_least_one(int64_t value) { return static_cast<uint64_t>(std::max<int64_t>(1, value)); }
 
 const Costs& table_of(const TuneInputs& inputs) { return inputs.costs != nullptr ? *inputs.costs : built_in_costs(); }
