@@ -63,6 +63,7 @@ Result<> write_file(const std::string& path, std::string_view text) {
   }
   // Of a name that no other process, and no other thread of this one, has.
   const std::string temporary = fmt::format("{}.{}.{}", target, getpid(), gettid());
+  unlink(temporary.c_str());  // left by one of that number that was killed
   UniqueFd fd(open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
   if (!fd) return system_failure(errno, attempted, remedy);
   int failed = write_all(fd.get(), text);

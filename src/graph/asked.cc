@@ -50,8 +50,9 @@ class Asked {
     RONDE_TRY(const auto orders, parse_orders(limits_.rules.asked));
     if (orders.size() > static_cast<size_t>(limits_.max_channels)) {
       return fail(Code::invalid_usage,
-                  fmt::format("{} channels are asked for, but {} is the most.", orders.size(), limits_.max_channels));
+                  fmt::format("{} channels are asked for, but {} is the most; name fewer.", orders.size(), limits_.max_channels));
     }
+    twice_ = 2 * orders.size() <= static_cast<size_t>(limits_.max_channels);
     std::vector<Channel> channels;
     for (size_t i = 0; i < orders.size(); ++i) {
       RONDE_TRY(const bool ranks, is_of_ranks(orders[i], i));
@@ -190,8 +191,7 @@ class Asked {
   Result<std::vector<Channel>> by_node(const std::vector<int>& numbers) {
     Strands strands;
     strands.rate = 1;
-    strands.times = shape_ == Shape::chain && units_.all.size() > 2 && 2 * strands_so_far_ < limits_.max_channels ? 2 : 1;
-    ++strands_so_far_;
+    strands.times = shape_ == Shape::chain && units_.all.size() > 2 && twice_ ? 2 : 1;
     for (size_t k = 0; k < kinds_.size(); ++k) {
       Strand& strand = strands.of_kind.emplace_back().emplace_back();
       strand.devices = places(static_cast<int>(k), numbers);
@@ -221,7 +221,7 @@ class Asked {
   const Limits& limits_;
   std::vector<Place> place_;  ///< by rank
   std::vector<Kind> kinds_;
-  int strands_so_far_ = 0;
+  bool twice_ = false;  ///< trees come in pairs: there is room for two of each order
 };
 
 Error bad(const std::string& text, const std::string& what) {

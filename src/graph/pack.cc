@@ -296,7 +296,7 @@ class Packer {
   uint64_t key(const Entry& way, int number) {
     const auto far = static_cast<uint64_t>(way.distance);
     const uint64_t full = shuffled_ ? random() : UINT32_MAX - room_.on(way);
-    return far << 56 | full << 16 | static_cast<uint64_t>(number);
+    return far << 56 | full << 24 | static_cast<uint64_t>(number);  // there are fewer than 2^24 doors
   }
 
   /// The first way between two devices that has room, or -1.

@@ -2,18 +2,13 @@
 
 #include <fmt/core.h>
 
-#include "base/words.h"
-
 namespace ronde::graph {
 namespace {
 
-/// The distance that a setting names; `otherwise` for "auto".
+/// The distance that a setting names; `otherwise` for "auto". Kind::distance counts the words as Distance does.
 topo::Distance distance(const Config& config, Setting setting, topo::Distance otherwise) {
-  for (int i = 0; i <= static_cast<int>(topo::Distance::dis); ++i) {
-    const auto one = static_cast<topo::Distance>(i);
-    if (same_word(config.text(setting), topo::to_string(one))) return one;
-  }
-  return otherwise;
+  const int64_t place = config.integer(setting);
+  return place < 0 ? otherwise : static_cast<topo::Distance>(place);
 }
 
 }  // namespace

@@ -30,7 +30,10 @@ Strand strand_of(const Ways& ways, const Order& order) {
 int rails_of(const topo::Machine& machine) {
   std::set<int> rails;
   int number = 0;
-  for (const topo::Port& port : machine.ports) rails.insert(port.rail >= 0 ? port.rail : number++);
+  for (const topo::Port& port : machine.ports) {
+    rails.insert(port.rail >= 0 ? port.rail : number);
+    ++number;
+  }
   return static_cast<int>(rails.size());
 }
 

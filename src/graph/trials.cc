@@ -199,6 +199,7 @@ Packed pack_best(const Machine& machine, std::span<const NodeId> devices, Shape 
     far.steps += near.steps;
     return far;
   }
+  near.steps += far.steps;
   return near;
 }
 

@@ -75,7 +75,12 @@ class Copier {
     append(to_.gpus, from_.gpus);
     append(to_.cpu_ranks, from_.cpu_ranks);
     append(to_.ports, from_.ports);
-    for (size_t i = to_.gpus.size() - from_.gpus.size(); i < to_.gpus.size(); ++i) renumber(to_.gpus[i].rank, copy);
+    for (size_t i = to_.gpus.size() - from_.gpus.size(); i < to_.gpus.size(); ++i) {
+      renumber(to_.gpus[i].rank, copy);
+      uint64_t& domain = to_.gpus[i].domain;
+      if (domain != 0 && copy > 0) domain = std::max<uint64_t>(1, fnv1a_u64(number, domain));
+      stated_domains_ = stated_domains_ || domain != 0;
+    }
     for (size_t i = to_.cpu_ranks.size() - from_.cpu_ranks.size(); i < to_.cpu_ranks.size(); ++i)
       renumber(to_.cpu_ranks[i].rank, copy);
     for (size_t i = to_.ports.size() - from_.ports.size(); i < to_.ports.size(); ++i) {
@@ -107,6 +112,8 @@ class Copier {
       for (size_t i = 0; i < from_.nodes.size(); ++i) {
         Node node = from_.nodes[i];
         if (shared(node) && copy > 0) continue;
+        // Where there are several hosts, switches of a stated domain are of no single one.
+        if (node.kind == NodeKind::nv_switch && stated_domains_) node.host = kNone;
         if (node.host != kNone) node.host += copy * static_cast<int32_t>(from_.hosts.size());
         if (node.pci != kNone) node.pci += copy * static_cast<int32_t>(from_.pci.size());
         if (node.detail != kNone) node.detail += copy * static_cast<int32_t>(details_of(node.kind));
@@ -130,6 +137,7 @@ class Copier {
   int32_t tree_ = 0;      ///< how many nodes of a copy stand in preorder
   int32_t switches_ = 0;  ///< how many switches of NVLink
   int ranks_ = 0;         ///< that a copy takes
+  bool stated_domains_ = false;  ///< a GPU says in which NVLink domain it is
   Machine to_;
 };
 

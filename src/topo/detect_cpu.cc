@@ -4,6 +4,7 @@
 #include <sys/utsname.h>
 #include <algorithm>
 #include <cctype>
+#include <climits>
 
 #include "topo/cpu_ranks.h"
 #include "topo/detect_parts.h"
@@ -54,6 +55,7 @@ CpuMask host_cpus(const HostFiles& files) {
 /// Below the mount of a controller, the folders of a group and of those it is in. In containers the group's own may not be there.
 std::vector<std::string> group_folders(const std::string& mount, std::string group) {
   std::vector<std::string> folders;
+  if (group.size() >= PATH_MAX) group.clear();  // no folder has such a name
   while (!group.empty() && group != "/") {
     folders.push_back(mount + group);
     const size_t slash = group.rfind('/');

@@ -330,7 +330,7 @@ void Reader::links(const std::vector<std::string_view>& names, const std::vector
       // The diagonal holds no link.
       if (to == nullptr || i == j || value == 0) continue;
       const int64_t per_link = model != std::end(kHwlocModels) ? model->link_rate : value % 25000 == 0 ? 25000 : 20000;
-      const int64_t count = (value + per_link / 2) / per_link;
+      const int64_t count = value / per_link + (value % per_link >= per_link / 2 ? 1 : 0);
       if (count < 1 || count > kMaxPeerLinks) {
         notes_.add("impossible NVLink bandwidth ignored", fmt::format("{} MB/s of {}", value, to_string(gpu.address)));
         continue;

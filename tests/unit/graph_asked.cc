@@ -86,7 +86,7 @@ TEST_CASE("orders that are none are told", "[unit][graph]") {
   CHECK(contains(error(m, "99999999999999999999"), "expected a number at character 1"));
   std::string many;
   for (int i = 0; i < 33; ++i) many += "0 1 2 3 |";
-  CHECK(error(m, many) == "33 channels are asked for, but 32 is the most.");
+  CHECK(error(m, many) == "33 channels are asked for, but 32 is the most; name fewer.");
   Rules none;
   none.p2p = none.shm = false;
   CHECK(error(read_text("2 cpu rome { 2 gpu a100 }").machine, "0 1 2 3", none) ==

@@ -247,7 +247,7 @@ TEST_CASE("many kinds of nodes share the steps of the search", "[unit][graph]") 
 TEST_CASE("a node without a port is an error that names it", "[unit][graph]") {
   const Machine m = hosts("host { " + std::string(kSmall) + "}\nhost { cpu rome { 2 gpu a100 } }");
   for (const Shape shape : {Shape::ring, Shape::chain})
-    CHECK(error(m, {}, shape) == "There is no way from gpu 0 of host 1 to gpu 0 of host 0: its host has no network port.");
+    CHECK(error(m, {}, shape) == "There is no way from gpu 0 of host 1 to gpu 0 of host 0: its host has no network port; add one, or describe it in RONDE_TOPO_FILE.");
   // Devices of one host do not care what others lack.
   CHECK(find_channels(m, std::vector<NodeId>{gpus(m)[4], gpus(m)[5]}, Shape::ring).ok());
 }

@@ -58,6 +58,14 @@ TEST_CASE("copies of several hosts in one NVLink domain are as many domains", "[
   CHECK(two.device_of_rank(7) != kNone);
 }
 
+TEST_CASE("copies of a machine that names its NVLink domain are as many domains, whoever reads them", "[unit][topo]") {
+  const Machine one = test::read_text("cpu { 2 gpu b200 domain=d; nic 400G }\nnvlink 0-1 switch x18\n").machine;
+  const Machine two = copies(one, 2);
+  CHECK(two.of_kind(NodeKind::nv_switch).size() == 2);
+  CHECK(two.gpus[0].domain != two.gpus[2].domain);
+  CHECK(test::read_text(to_text(two)).machine == two);
+}
+
 TEST_CASE("copies of a machine without ports have no network", "[unit][topo]") {
   const Machine two = copies(test::read_text("cpu { 2 gpu a100 }").machine, 2);
   CHECK(check(two) == std::vector<std::string>{});
