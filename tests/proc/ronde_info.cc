@@ -76,3 +76,8 @@ TEST_CASE("ronde-info: half a job's variables are an error", "[ronde-info]") {
   CHECK(outcome.status == 2);
   CHECK(contains(outcome.err, "WORLD_SIZE"));
 }
+
+TEST_CASE("ronde-info: flags that there are not are bad usage", "[ronde-info]") {
+  CHECK(info("", "--nothing").status == 2);
+  CHECK(info("", "--help").status == 0);
+}

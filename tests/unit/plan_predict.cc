@@ -63,6 +63,9 @@ TEST_CASE("a prediction takes what the library would choose", "[unit][plan][pred
 }
 
 TEST_CASE("the verdict: nine of ten within a quarter, none beyond a half", "[unit][plan][predict]") {
+  bool none = true;
+  to_text(std::vector<Row>(), &none);
+  CHECK_FALSE(none);
   std::vector<Row> rows(10, Row{HopKind::process, Coll::all_reduce, 65536, "ring", 100, 120});
   bool good = false;
   to_text(rows, &good);
@@ -147,7 +150,7 @@ TEST_CASE("scenarios and sizes that are none", "[unit][plan][predict]") {
   CHECK(error(scenario).find("\"Sum\" is no collective") == 0);
   scenario.coll = "allgather";
   scenario.algorithm = "rung";
-  CHECK(error(scenario) == "\"rung\" is no algorithm");
+  CHECK(error(scenario) == "\"rung\" is no algorithm; known are ring, tree, direct, oneshot, hd, chain, hier");
   scenario.algorithm = "oneshot";
   CHECK(error(scenario) == "oneshot does not exist for allgather");
   scenario.algorithm = "ring";

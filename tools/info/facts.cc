@@ -78,8 +78,7 @@ struct Wanted {
 };
 constexpr Wanted kWanted[] = {{"libcuda.so.1", "GPUs: the driver"},
                               {"libnvidia-ml.so.1", "GPUs: NVLink"},
-                              {"libhwloc.so.15", "detection: what /sys does not tell"},
-                              {"libibverbs.so.1", "InfiniBand and RoCE"}};
+                              {"libhwloc.so.15", "detection: what /sys does not tell"}};
 
 /// "240 GB/s": all links of a node of one of two kinds; "" without any.
 std::string rate_of(const topo::Machine& machine, topo::NodeId id, topo::LinkKind one, topo::LinkKind other) {

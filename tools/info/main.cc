@@ -65,7 +65,11 @@ int main(int argc, char** argv) {
   bool json = false;
   app.add_flag("--all", all, "settings that have their default values, too");
   app.add_flag("--json", json, "as JSON, always with all settings");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   try {
     return tell(all, json);
   } catch (const std::exception& error) {

@@ -207,7 +207,7 @@ std::string to_text(const std::vector<Row>& rows, bool* good) {
     near += std::abs(row.deviation()) <= kNear ? 1 : 0;
     far += std::abs(row.deviation()) > kFar ? 1 : 0;
   }
-  *good = far == 0 && near * 10 >= rows.size() * 9;
+  *good = !rows.empty() && far == 0 && near * 10 >= rows.size() * 9;
   text += fmt::format("\n{} of {} points within {:.0f} %, {} beyond {:.0f} %: {}\n", near, rows.size(), kNear, far, kFar,
                       *good ? "good" : "not good");
   return text;

@@ -14,6 +14,7 @@
 #include "tune/choose.h"
 #include "tune/explain.h"
 #include "tune/plugin.h"
+#include "tools/plan/names.h"
 
 namespace ronde::plan::tool {
 namespace {
@@ -26,24 +27,16 @@ int usable_cores() {
   return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
 }
 
-/// The value, of `n` that count from 0, whose name is `word`; the error lists all.
-template <class Value>
-Result<Value> named(std::string_view kind, const std::string& word, int n) {
-  std::vector<std::string> known;
-  for (int i = 0; i < n; ++i) {
-    known.emplace_back(name_of(static_cast<Value>(i)));
-    if (same_word(known.back(), word)) return static_cast<Value>(i);
-  }
-  return fail(Code::invalid_argument, fmt::format("\"{}\" is no {}; known are {}", word, kind, comma_list(known)));
-}
-
 Result<CallShape> shape_of(const ExplainOptions& options) {
   CallShape shape;
-  RONDE_TRY(shape.spec.coll, named<Coll>("collective", options.call, static_cast<int>(Coll::send)));
+  RONDE_TRY(shape.spec.coll, collective_named(options.call));
   RONDE_TRY(shape.type, named<DataType>("data type", options.type, kDataTypes));
   RONDE_TRY(shape.op, named<ReduceOp>("operation", options.op, static_cast<int>(ReduceOp::avg) + 1));
   if (options.ranks < 1 || options.ranks > kMostRanks) {
     return fail(Code::invalid_argument, fmt::format("{} ranks: their number is 1 to {}", options.ranks, kMostRanks));
+  }
+  if (options.least == 0 && options.most > 0) {
+    return fail(Code::invalid_argument, "sizes from 0 bytes cannot be multiplied; begin with 1");
   }
   if (options.root < 0 || options.root >= options.ranks) {
     return fail(Code::invalid_argument, fmt::format("root {} is outside 0 to {}", options.root, options.ranks - 1));

@@ -47,7 +47,7 @@ Result<MachineRanks> ranks_of(const topo::Machine& one, int copies) {
   std::vector<topo::NodeId> devices = machine.of_kind(topo::NodeKind::gpu);
   const bool gpus = !devices.empty();
   if (!gpus) devices = machine.of_kind(topo::NodeKind::cpu_rank);
-  if (devices.empty()) return fail(Code::invalid_argument, "the machine has neither GPUs nor CPU ranks");
+  if (devices.empty()) return fail(Code::invalid_argument, "the machine has neither GPUs nor CPU ranks; name a machine file that has some (docs/topology.md: gpu, cpurank)");
   MachineRanks it;
   it.ranks = static_cast<int>(devices.size());
   if (it.ranks == 1) return it;

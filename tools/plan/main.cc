@@ -15,8 +15,8 @@ namespace {
 
 constexpr int kNo = 1;
 constexpr const char* kStatuses =
-    "Exit status: 0 done; 1 the answer is no (compare: it does not hold; verify: they are wrong); 2 bad usage; 3 something "
-    "failed.";
+    "Exit status: 0 done; 1 the answer is no (compare: it does not hold; verify: they are wrong); 2 flags that cannot be "
+    "read; 3 what was asked for cannot be done, or something failed.";
 
 int failed(const Error& error) {
   std::fprintf(stderr, "ronde-plan: %s\n", error.what.c_str());
@@ -136,7 +136,7 @@ void add_simulate(CLI::App& app, int& status) {
   command->add_option("--algo", options->scenario.algorithm, "the algorithm")->capture_default_str();
   command->add_option("--proto", options->scenario.protocol, "simple, ll or ll128")->capture_default_str();
   command->add_option("--channels", options->scenario.channels, "at most; 0: as many as are best")->check(CLI::Range(0, 1024));
-  command->add_option("--slice", options->scenario.slice, "bytes of a slot's data")->capture_default_str();
+  command->add_option("--slice", options->scenario.slice, "bytes of a slot's data")->check(CLI::Range(1, 1 << 30))->capture_default_str();
   command->add_option("--slots", options->scenario.slots, "of a connection")->capture_default_str()->check(CLI::Range(1, 1024));
   command->add_flag("--processes", options->scenario.processes, "CPU ranks are processes, not threads of one");
   command->add_option("--sizes", options->sizes, "bytes of the larger buffer of a rank: 64K, 1M, 8G")->delimiter(',');
@@ -206,6 +206,10 @@ void add_compare(CLI::App& app, int& status) {
     const Result<uint64_t> most = size_of_text(options->most);
     if (!least.ok() || !most.ok()) {
       status = failed(least.ok() ? most.error() : least.error());
+      return;
+    }
+    if (*least > *most) {
+      status = failed(fail(Code::invalid_argument, fmt::format("sizes from {} to {} bytes are none; begin with the smaller", *least, *most)));
       return;
     }
     const Result<Comparison> result = compare(*least, *most, options->rounds, {HopKind::process, HopKind::shm});

@@ -9,6 +9,7 @@
 #include "graph/channels.h"
 #include "plan/algorithm.h"
 #include "topo/copies.h"
+#include "tools/plan/names.h"
 
 namespace ronde::plan::tool {
 namespace {
@@ -17,15 +18,6 @@ constexpr size_t kMostRanks = 16384;
 constexpr size_t kLinksShown = 2;
 
 Error bad(const std::string& what) { return fail(Code::invalid_argument, what); }
-
-Result<Coll> coll_of(const std::string& name) {
-  for (int c = 0; c < static_cast<int>(Coll::send); ++c) {
-    const auto coll = static_cast<Coll>(c);
-    if (same_word(name, name_of(coll))) return coll;
-  }
-  return bad(fmt::format(
-      "\"{}\" is no collective; write it as the API does: AllReduce, AllGather, ReduceScatter, Broadcast, Reduce", name));
-}
 
 Result<Protocol> protocol_of(const std::string& name) {
   for (int p = 0; p < kProtocols; ++p) {
@@ -69,11 +61,10 @@ Result<Plan> Plan::make(const topo::Machine& machine, const Scenario& scenario, 
   plan.machine_ = topo::copies(machine, scenario.copies);
   plan.devices_ = plan.machine_.of_kind(topo::NodeKind::gpu);
   if (plan.devices_.empty()) plan.devices_ = plan.machine_.of_kind(topo::NodeKind::cpu_rank);
-  if (plan.devices_.empty()) return bad("the machine has neither GPUs nor CPU ranks");
+  if (plan.devices_.empty()) return bad("the machine has neither GPUs nor CPU ranks; name a machine file that has some (docs/topology.md: gpu, cpurank)");
   plan.spec_.ranks = static_cast<int>(plan.devices_.size());
-  RONDE_TRY(plan.spec_.coll, coll_of(scenario.coll));
-  const Algorithm* const algorithm = find_algorithm(scenario.algorithm);
-  if (algorithm == nullptr) return bad(fmt::format("\"{}\" is no algorithm", scenario.algorithm));
+  RONDE_TRY(plan.spec_.coll, collective_named(scenario.coll));
+  RONDE_TRY(const Algorithm* const algorithm, algorithm_named(scenario.algorithm));
   if (!algorithm->supports(plan.spec_)) return bad(fmt::format("{} does not exist for {}", scenario.algorithm, scenario.coll));
   graph::Limits limits;
   if (scenario.channels > 0) limits.max_channels = scenario.channels;

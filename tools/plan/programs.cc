@@ -10,6 +10,7 @@
 #include "plan/verify.h"
 #include "tools/plan/drawing.h"
 #include "tools/plan/steps.h"
+#include "tools/plan/names.h"
 
 namespace ronde::plan::tool {
 namespace {
@@ -25,11 +26,8 @@ Result<std::vector<PlacedSchedule>> from_file(const std::string& path) {
 }
 
 Result<CollSpec> spec_of(const ProgramOptions& options) {
-  CollSpec spec{Coll::send, options.ranks, 0};
-  for (int c = 0; c < static_cast<int>(Coll::send); ++c) {
-    if (same_word(options.call, name_of(static_cast<Coll>(c)))) spec.coll = static_cast<Coll>(c);
-  }
-  if (spec.coll == Coll::send) return wrong(fmt::format("\"{}\" is no collective", options.call));
+  CollSpec spec{Coll::all_reduce, options.ranks, 0};
+  RONDE_TRY(spec.coll, collective_named(options.call));
   if (options.ranks < 1 || options.ranks > kMostRanks)
     return wrong(fmt::format("{} ranks; from 1 to {} are possible", options.ranks, kMostRanks));
   if (options.nodes < 1 || options.nodes > options.ranks) {
@@ -111,8 +109,7 @@ bool prove_channel(const PlacedSchedule& placed, std::span<const Program> world,
 Result<std::vector<PlacedSchedule>> programs_of(const ProgramOptions& options) {
   if (!options.file.empty()) return from_file(options.file);
   RONDE_TRY(const CollSpec spec, spec_of(options));
-  const Algorithm* algorithm = find_algorithm(options.algorithm);
-  if (algorithm == nullptr) return wrong(fmt::format("\"{}\" is no algorithm", options.algorithm));
+  RONDE_TRY(const Algorithm* const algorithm, algorithm_named(options.algorithm));
   if (!algorithm->supports(spec)) return wrong(fmt::format("{} does not exist for {}", algorithm->name, name_of(spec.coll)));
   Channel channel;
   for (int rank = 0; rank < spec.ranks; ++rank) {

@@ -20,8 +20,8 @@ void add_show(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("show", "Shows a machine: its devices, links, and the paths between devices");
   command->add_option("INPUT", options->input, kInput);
   command->add_flag("--channels", options->channels, "show the rings and trees that are found, too");
-  command->add_option("--svg", options->svg, "draw the machine and its channels into this file instead");
-  command->add_flag("--json", options->json, "for programs");
+  CLI::Option* svg = command->add_option("--svg", options->svg, "draw the machine and its channels into this file instead");
+  command->add_flag("--json", options->json, "for programs")->excludes(svg);
   command->add_flag("--all", options->all, "show hosts that are built like others, and paths between however many devices");
   command->add_option("--color", options->colour, "when to use colours (auto: on terminals)")
       ->check(CLI::IsMember({"auto", "always", "never"}));
