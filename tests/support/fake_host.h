@@ -7,29 +7,16 @@
 #include <string>
 #include <vector>
 
-#include "support/catch.h"
+#include "support/scratch.h"
 
 namespace ronde::test {
 
 namespace fs = std::filesystem;
 
-/// The folder goes with the object.
 class FakeHost {
  public:
-  FakeHost() {
-    std::string name = fs::temp_directory_path() / "ronde-detect-XXXXXX";
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    root_ = name;
-  }
-  ~FakeHost() {
-    std::error_code ignored;
-    fs::remove_all(root_, ignored);
-  }
-  FakeHost(const FakeHost&) = delete;
-  FakeHost& operator=(const FakeHost&) = delete;
-
-  const std::string& root() const { return root_; }
-  std::string at(const std::string& path) const { return root_ + path; }
+  const std::string& root() const { return folder_.root(); }
+  std::string at(const std::string& path) const { return root() + path; }
 
   void file(const std::string& path, const std::string& text) const {
     fs::remove(at(path));  // file systems may flush what is overwritten
@@ -83,7 +70,7 @@ class FakeHost {
   }
 
  private:
-  std::string root_;
+  Scratch folder_;
 };
 
 }  // namespace ronde::test

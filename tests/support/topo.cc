@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <filesystem>
+
+#include "base/config.h"
 #include "support/catch.h"
 #include "topo/text.h"
 
@@ -36,6 +39,11 @@ topo::Reading read_twice(std::string_view text, Reader read, std::string (*write
 }
 
 }  // namespace
+
+std::string topologies() {
+  const char* folder = process_variable("RONDE_TOPOLOGIES");
+  return folder != nullptr && std::filesystem::is_directory(folder) ? folder : "";
+}
 
 topo::Reading read_machine(std::string_view xml) { return read_twice(xml, topo::from_xml, topo::to_xml); }
 

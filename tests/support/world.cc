@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "base/clock.h"
 #include "support/floats_for_tests.h"
 
 namespace ronde::test {
@@ -41,6 +42,15 @@ std::string run_world(int ranks, const RankBody& body, bool destroy) {
 std::string check_code(const char* what, ncclResult_t got, ncclResult_t expected) {
   if (got == expected) return "";
   return std::string(what) + ": code " + std::to_string(got) + " (" + ncclGetLastError(nullptr) + "), expected " + std::to_string(expected);
+}
+
+ncclResult_t failure_of(ncclComm_t comm, ncclResult_t code) {
+  const ronde::Deadline limit = ronde::Deadline::in(10);
+  while (code == ncclSuccess && !limit.passed()) {
+    ncclCommGetAsyncError(comm, &code);
+    std::this_thread::yield();
+  }
+  return code;
 }
 
 ScopedEnv::ScopedEnv(std::initializer_list<std::pair<const char*, const char*>> values) {

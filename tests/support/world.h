@@ -25,6 +25,9 @@ std::string run_threads(int n, const std::function<std::string(int)>& body);
 /// "" for `expected`, else "<what>: code N (text), expected M".
 std::string check_code(const char* what, ncclResult_t got, ncclResult_t expected = ncclSuccess);
 
+/// `code`, or where that is success the code with which the communicator fails within 10 s; ncclSuccess where it does not.
+ncclResult_t failure_of(ncclComm_t comm, ncclResult_t code);
+
 /// Sets variables for its lifetime.
 class ScopedEnv {
  public:

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +14,7 @@
 #include "graph/channels.h"
 #include "graph/load.h"
 #include "support/catch.h"
+#include "support/topo.h"
 #include "tools/topo/reference.h"
 #include "topo/copies.h"
 #include "topo/xml.h"
@@ -60,8 +60,8 @@ std::string row(const Machine& m, const std::string& file, bool two, Shape shape
 }  // namespace
 
 TEST_CASE("channels on real machines overload no link, and carry what NCCL's do", "[unit][graph]") {
-  const char* folder = std::getenv("RONDE_TOPOLOGIES");
-  if (folder == nullptr || !std::filesystem::is_directory(folder)) {
+  const std::string folder = test::topologies();
+  if (folder.empty()) {
     RONDE_SKIP("RONDE_TOPOLOGIES names no folder with topology files");
   }
   std::vector<tool::ReferenceGraph> reference;

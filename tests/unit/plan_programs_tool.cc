@@ -1,40 +1,20 @@
 // ronde-plan show and verify.
-#include <unistd.h>
-#include <cstdlib>
-#include <fstream>
-
 #include "support/catch.h"
+#include "support/scratch.h"
 #include "tools/plan/programs.h"
 
 using namespace ronde;
 using namespace ronde::plan::tool;
 using ronde::test::contains;
+using ronde::test::ScratchFile;
 
 namespace {
 
-/// A file with this text while it lives.
-class File {
- public:
-  explicit File(const std::string& text) {
-    char path[] = "/tmp/ronde-programs-XXXXXX";
-    const int fd = mkstemp(path);
-    if (fd >= 0) close(fd);
-    path_ = path;
-    std::ofstream(path_) << text;
-  }
-  ~File() { unlink(path_.c_str()); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  ProgramOptions options() const {
-    ProgramOptions it;
-    it.file = path_;
-    return it;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+ProgramOptions options_of(const ScratchFile& file) {
+  ProgramOptions it;
+  it.file = file.path();
+  return it;
+}
 
 ProgramOptions options_of(const char* algorithm, const char* call, int ranks, int nodes = 1, int root = 0) {
   ProgramOptions it;
@@ -51,9 +31,9 @@ ProgramOptions options_of(const char* algorithm, const char* call, int ranks, in
 TEST_CASE("ronde-plan show: Programs as text come back from a file as they were", "[plan][tool]") {
   const std::string ring = show_text(options_of("ring", "allreduce", 3)).value();
   const std::string hier = show_text(options_of("hier", "AllGather", 6, 2)).value();
-  const File file(ring + "\n" + hier);
-  CHECK(show_text(file.options()).value() == ring + "\n" + hier);
-  const auto list = programs_of(file.options()).value();
+  const ScratchFile file(ring + "\n" + hier);
+  CHECK(show_text(options_of(file)).value() == ring + "\n" + hier);
+  const auto list = programs_of(options_of(file)).value();
   REQUIRE(list.size() == 2);
   CHECK(list[0].line == 1);
   CHECK(list[1].schedule.spec == CollSpec{Coll::all_gather, 6, 0});
@@ -94,8 +74,8 @@ TEST_CASE("ronde-plan show: channels are drawn below each other, as many as are 
   std::string text = "ronde-schedule 1\ncollective AllReduce ranks 1\n";
   for (int c = 0; c < 6; ++c)
     text += "program rank 0 channel " + std::to_string(c) + " blocks 1 scratch 0\nlane\n  move src input 0 dst output 0 final\n";
-  const File file(text);
-  const std::string drawn = show_svg(file.options()).value();
+  const ScratchFile file(text);
+  const std::string drawn = show_svg(options_of(file)).value();
   CHECK(contains(drawn, ">AllReduce on 1 ranks, channel 3<"));
   CHECK_FALSE(contains(drawn, "channel 4"));
   CHECK(contains(drawn, ">and 2 more channels<"));
@@ -114,11 +94,11 @@ TEST_CASE("ronde-plan verify: right Programs, with the slots that they need", "[
 TEST_CASE("ronde-plan verify: wrong Programs, with rank, lane and Move", "[plan][tool]") {
   std::string text = show_text(options_of("chain", "Broadcast", 3)).value();
   text.replace(text.find("out 1"), 5, "out 2");
-  const File file(text);
-  const Proof proof = prove(file.options(), 4).value();
+  const ScratchFile file(text);
+  const Proof proof = prove(options_of(file), 4).value();
   CHECK_FALSE(proof.right);
   CHECK(contains(proof.text, "Broadcast on 3 ranks, root 0, channel 0: wrong\n  "));
-  CHECK(contains(show_steps(file.options()).error().what, "line 1: the Programs are wrong: "));
+  CHECK(contains(show_steps(options_of(file)).error().what, "line 1: the Programs are wrong: "));
 }
 
 TEST_CASE("ronde-plan show and verify: errors name what is wrong, and files the line", "[plan][tool]") {
@@ -135,11 +115,11 @@ TEST_CASE("ronde-plan show and verify: errors name what is wrong, and files the 
   CHECK(contains(error(nowhere), "reading the file '/nonexistent/programs': No such file or directory"));
   nowhere.file = "/tmp";
   CHECK(contains(error(nowhere), "'/tmp': that is no regular file"));
-  CHECK(contains(error(File("").options()), ":1: "));
-  const File file(
+  CHECK(contains(error(options_of(ScratchFile(""))), ":1: "));
+  const ScratchFile file(
       "# two\nronde-schedule 1\ncollective AllReduce ranks 1\nprogram rank 0 channel 0 blocks 1 scratch 0\nlane\n  move src "
       "input\n");
-  CHECK(contains(error(file.options()), file.path() + ":6: found the end of the line, expected a block's number"));
-  const File short_file("ronde-schedule 1\ncollective AllReduce ranks 2\nprogram rank 0 channel 0 blocks 1 scratch 0\n");
-  CHECK(contains(prove(short_file.options(), 4).error().what, "line 1: 1 Programs; each channel needs one for each of 2 ranks"));
+  CHECK(contains(error(options_of(file)), file.path() + ":6: found the end of the line, expected a block's number"));
+  const ScratchFile short_file("ronde-schedule 1\ncollective AllReduce ranks 2\nprogram rank 0 channel 0 blocks 1 scratch 0\n");
+  CHECK(contains(prove(options_of(short_file), 4).error().what, "line 1: 1 Programs; each channel needs one for each of 2 ranks"));
 }

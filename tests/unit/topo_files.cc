@@ -1,6 +1,5 @@
 // Topology files of real machines, where there are some: RONDE_TOPOLOGIES names a folder with files ending in .xml.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -41,8 +40,8 @@ std::string placeless(const std::string& what, const std::string& file) {
 
 TEST_CASE("files of real machines give a machine, and what is assumed of it is said; or an error with its place",
           "[unit][topo]") {
-  const char* folder = std::getenv("RONDE_TOPOLOGIES");
-  if (folder == nullptr || !std::filesystem::is_directory(folder))
+  const std::string folder = test::topologies();
+  if (folder.empty())
     RONDE_SKIP("RONDE_TOPOLOGIES names no folder with topology files");
   int machines = 0;
   for (const auto& path : xml_files(folder)) {

@@ -1,6 +1,5 @@
 // Machines from hwloc's XML: short ones written here, those of real machines where there are some, and broken ones.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -242,8 +241,8 @@ TEST_CASE("hwloc's XML, cut off and mutated: a sound machine, or an error with i
 }
 
 TEST_CASE("hwloc's XML of real machines", "[unit][topo]") {
-  const char* folder = std::getenv("RONDE_TOPOLOGIES");
-  if (folder == nullptr || !std::filesystem::is_directory(std::filesystem::path(folder) / "hwloc"))
+  const std::string folder = test::topologies();
+  if (!std::filesystem::is_directory(folder + "/hwloc"))
     RONDE_SKIP("RONDE_TOPOLOGIES names no folder with hwloc's files");
   const auto machine = [&](const std::string& name) {
     std::ifstream file(std::filesystem::path(folder) / "hwloc" / name);

@@ -1,6 +1,5 @@
 // Several descriptions of hosts as one Machine.
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -98,8 +97,8 @@ TEST_CASE("a machine merged with itself is itself", "[unit][topo][merge]") {
 }
 
 TEST_CASE("real machines merged with themselves are themselves", "[unit][topo][merge]") {
-  const char* folder = std::getenv("RONDE_TOPOLOGIES");
-  if (folder == nullptr || !std::filesystem::is_directory(folder))
+  const std::string folder = test::topologies();
+  if (folder.empty())
     RONDE_SKIP("RONDE_TOPOLOGIES names no folder with topology files");
   int machines = 0;
   for (const std::string& file : files(folder, ".xml")) {

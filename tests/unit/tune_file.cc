@@ -1,34 +1,13 @@
 // RONDE_TUNE_FILE: constants of the cost model over the built-in ones.
-#include <unistd.h>
-
-#include <fstream>
-
 #include "plan/costs.h"
 #include "support/catch.h"
+#include "support/scratch.h"
 #include "support/tune.h"
 
 using namespace ronde;
 using namespace ronde::test;
 
 namespace {
-
-class File {
- public:
-  explicit File(const std::string& text) {
-    char path[] = "/tmp/ronde-tune-XXXXXX";
-    const int fd = mkstemp(path);
-    if (fd >= 0) close(fd);
-    path_ = path;
-    std::ofstream(path_) << text;
-  }
-  ~File() { unlink(path_.c_str()); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 Error error_of(const std::string& path) {
   const Result<Costs> costs = costs_of(config_of({{"RONDE_TUNE_FILE", path}}));
@@ -40,14 +19,14 @@ Error error_of(const std::string& path) {
 
 TEST_CASE("RONDE_TUNE_FILE replaces what it names of the built-in constants", "[tune][costs]") {
   CHECK(costs_of(config_of({})).value() == built_in_costs());
-  const File file("ronde-costs 1\ncpu.wake 7 ns\n");
+  const ScratchFile file("ronde-costs 1\ncpu.wake 7 ns\n");
   Costs expected = built_in_costs();
   expected.cpu_wake = 7;
   CHECK(costs_of(config_of({{"RONDE_TUNE_FILE", file.path()}})).value() == expected);
 }
 
 TEST_CASE("RONDE_TUNE_FILE: what is wrong names the variable, the file and the line", "[tune][costs]") {
-  const File file("ronde-costs 1\n\ncpu.wake seven ns\n");
+  const ScratchFile file("ronde-costs 1\n\ncpu.wake seven ns\n");
   const Error broken = error_of(file.path());
   CHECK(broken.code == Code::invalid_usage);
   CHECK(contains(broken.what, "RONDE_TUNE_FILE: " + file.path() + ":3: \"seven\" is no whole number"));

@@ -1,9 +1,6 @@
 // RONDE_ALGO_FILE: a user's Programs run where they fit, and never where they are wrong.
-#include <unistd.h>
-#include <cstdlib>
-#include <fstream>
-
 #include "support/catch.h"
+#include "support/scratch.h"
 #include "support/world.h"
 
 using namespace ronde::test;
@@ -40,24 +37,6 @@ lane
   move in 1 src input 0 at 1 dst output 0 final
 )";
 
-class File {
- public:
-  explicit File(const std::string& text) {
-    char path[] = "/tmp/ronde-algo-XXXXXX";
-    const int fd = mkstemp(path);
-    if (fd >= 0) close(fd);
-    path_ = path;
-    std::ofstream(path_) << text;
-  }
-  ~File() { unlink(path_.c_str()); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  const char* path() const { return path_.c_str(); }
-
- private:
-  std::string path_;
-};
-
 std::string replaced(std::string text, const std::string& part, const std::string& by) {
   return text.replace(text.find(part), part.size(), by);
 }
@@ -91,8 +70,8 @@ std::string init_errors(int ranks) {
 }  // namespace
 
 TEST_CASE("RONDE_ALGO_FILE: Programs run for the calls that they are for, and no others", "[world][algo_file]") {
-  const File file(kStar + kLine);
-  const ScopedEnv env{{"RONDE_ALGO_FILE", file.path()}};
+  const ScratchFile file(kStar + kLine);
+  const ScopedEnv env{{"RONDE_ALGO_FILE", file.path().c_str()}};
   CHECK(run_world(3, [](ncclComm_t comm, int rank) -> std::string {
     if (algorithm_of(comm, rondeAllReduce) != "file") return "AllReduce: " + algorithm_of(comm, rondeAllReduce);
     if (algorithm_of(comm, rondeReduce, 2) != "file") return "Reduce: " + algorithm_of(comm, rondeReduce, 2);
@@ -112,8 +91,8 @@ TEST_CASE("RONDE_ALGO_FILE: Programs run for the calls that they are for, and no
 }
 
 TEST_CASE("RONDE_ALGO_FILE: RONDE_DETERMINISTIC leaves out what is not canonical", "[world][algo_file]") {
-  const File file(kStar + kLine);
-  const ScopedEnv env{{"RONDE_ALGO_FILE", file.path()}, {"RONDE_DETERMINISTIC", "1"}};
+  const ScratchFile file(kStar + kLine);
+  const ScopedEnv env{{"RONDE_ALGO_FILE", file.path().c_str()}, {"RONDE_DETERMINISTIC", "1"}};
   CHECK(run_world(3, [](ncclComm_t comm, int) -> std::string {
     if (algorithm_of(comm, rondeAllReduce) != "file") return "AllReduce: " + algorithm_of(comm, rondeAllReduce);
     return algorithm_of(comm, rondeReduce, 2) == "file" ? "a line is used" : "";
@@ -134,26 +113,26 @@ TEST_CASE("RONDE_ALGO_FILE: what is wrong in it is an error of init, with file a
       {kStar + "program rank 0 channel 1 blocks 1 scratch 0\n", "4 Programs; each channel needs one for each of 3 ranks"},
   };
   for (const auto& one : cases) {
-    const File file(one.text);
-    const ScopedEnv env{{"RONDE_ALGO_FILE", file.path()}};
+    const ScratchFile file(one.text);
+    const ScopedEnv env{{"RONDE_ALGO_FILE", file.path().c_str()}};
     const std::string errors = init_errors(3);
     CAPTURE(errors, one.part);
     CHECK_FALSE(contains(errors, "came up"));
-    for (const char* part : {"rank 0: ", "rank 1: ", "rank 2: ", "RONDE_ALGO_FILE: ", file.path(), one.part}) CHECK(contains(errors, part));
+    for (const char* part : {"rank 0: ", "rank 1: ", "rank 2: ", "RONDE_ALGO_FILE: ", file.path().c_str(), one.part}) CHECK(contains(errors, part));
   }
   const ScopedEnv env{{"RONDE_ALGO_FILE", "/nonexistent/programs"}};
   CHECK(contains(init_errors(2), "RONDE_ALGO_FILE: reading the file '/nonexistent/programs': No such file or directory"));
 }
 
 TEST_CASE("RONDE_ALGO_FILE: ranks with other contents are told so; the name does not matter", "[world][algo_file]") {
-  const File star(kStar), copy(kStar), other(kStar + kLine);
+  const ScratchFile star(kStar), copy(kStar), other(kStar + kLine);
   for (const bool same : {true, false}) {
     ncclUniqueId id;
     REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
     ncclComm_t comms[3] = {};
     REQUIRE(ncclGroupStart() == ncclSuccess);
     for (int r = 0; r < 3; ++r) {
-      const ScopedEnv env{{"RONDE_ALGO_FILE", r != 2 ? star.path() : same ? copy.path() : other.path()}};
+      const ScopedEnv env{{"RONDE_ALGO_FILE", r != 2 ? star.path().c_str() : same ? copy.path().c_str() : other.path().c_str()}};
       REQUIRE(ncclCommInitRank(&comms[r], 3, id, r) == ncclSuccess);
     }
     CHECK(ncclGroupEnd() == (same ? ncclSuccess : ncclInvalidUsage));

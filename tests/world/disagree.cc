@@ -16,10 +16,7 @@ std::string last_error(ncclComm_t comm) {
 
 /// Waits until the communicator has failed (it has, where `code` says so), aborts it, and gives the text of its ncclRemoteError; of any other code, the code.
 std::string remote_error_of(ncclComm_t comm, ncclResult_t code) {
-  while (code == ncclSuccess) {
-    ncclCommGetAsyncError(comm, &code);
-    std::this_thread::yield();
-  }
+  code = failure_of(comm, code);
   const std::string text = last_error(comm);
   ncclCommAbort(comm);
   return code == ncclRemoteError ? text : "code " + std::to_string(code);
@@ -31,10 +28,7 @@ void expect_disagreement(const std::function<ncclResult_t(ncclComm_t, int)>& bod
   const std::string complaints = run_world(ranks, [&](ncclComm_t comm, int rank) -> std::string {
     ncclResult_t code = body(comm, rank);
     // A rank whose call returned early learns it from GetAsyncError, as soon as the others have found out.
-    while (code == ncclSuccess && std::chrono::steady_clock::now() - start < std::chrono::seconds(5)) {
-      ncclCommGetAsyncError(comm, &code);
-      std::this_thread::yield();
-    }
+    code = failure_of(comm, code);
     if (code != ncclInvalidUsage) return "code " + std::to_string(code) + ": " + last_error(comm);
     const std::string text = last_error(comm);
     for (const std::string& part : parts) {

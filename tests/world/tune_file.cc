@@ -1,32 +1,11 @@
 // RONDE_TUNE_FILE of a communicator: broken files, and ranks that have different ones.
-#include <unistd.h>
-
-#include <fstream>
-
 #include "support/catch.h"
+#include "support/scratch.h"
 #include "support/world.h"
 
 using namespace ronde::test;
 
 namespace {
-
-class File {
- public:
-  explicit File(const std::string& text) {
-    char path[] = "/tmp/ronde-tune-XXXXXX";
-    const int fd = mkstemp(path);
-    if (fd >= 0) close(fd);
-    path_ = path;
-    std::ofstream(path_) << text;
-  }
-  ~File() { unlink(path_.c_str()); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  const char* path() const { return path_.c_str(); }
-
- private:
-  std::string path_;
-};
 
 /// How the init of three ranks with these files ends, and the last error.
 std::pair<ncclResult_t, std::string> init_with(const char* first, const char* last) {
@@ -47,10 +26,10 @@ std::pair<ncclResult_t, std::string> init_with(const char* first, const char* la
 }  // namespace
 
 TEST_CASE("RONDE_TUNE_FILE: ranks with other constants are told so; names and comments do not matter", "[world][tune]") {
-  const File one("ronde-costs 1\ncpu.wake 9000 ns\n"), same("ronde-costs 1\n# measured\ncpu.wake 9000 ns\n"),
+  const ScratchFile one("ronde-costs 1\ncpu.wake 9000 ns\n"), same("ronde-costs 1\n# measured\ncpu.wake 9000 ns\n"),
       other("ronde-costs 1\ncpu.wake 9001 ns\n");
-  CHECK(init_with(one.path(), same.path()).first == ncclSuccess);
-  const auto [code, error] = init_with(one.path(), other.path());
+  CHECK(init_with(one.path().c_str(), same.path().c_str()).first == ncclSuccess);
+  const auto [code, error] = init_with(one.path().c_str(), other.path().c_str());
   CAPTURE(error);
   CHECK(code == ncclInvalidUsage);
   CHECK(contains(error, "RONDE_TUNE_FILE (hash of its constants"));
@@ -58,10 +37,10 @@ TEST_CASE("RONDE_TUNE_FILE: ranks with other constants are told so; names and co
 }
 
 TEST_CASE("RONDE_TUNE_FILE: a broken file is an error of init, with file and line", "[world][tune]") {
-  const File broken("ronde-costs 1\ncpu.wake 9000 us\n");
-  const ScopedEnv env{{"RONDE_TUNE_FILE", broken.path()}};
+  const ScratchFile broken("ronde-costs 1\ncpu.wake 9000 us\n");
+  const ScopedEnv env{{"RONDE_TUNE_FILE", broken.path().c_str()}};
   const std::string errors = run_world(2, [](ncclComm_t, int) { return "came up"; });
   CAPTURE(errors);
   CHECK_FALSE(contains(errors, "came up"));
-  CHECK(contains(errors, std::string("RONDE_TUNE_FILE: ") + broken.path() + ":2: cpu.wake is written"));
+  CHECK(contains(errors, std::string("RONDE_TUNE_FILE: ") + broken.path().c_str() + ":2: cpu.wake is written"));
 }

@@ -250,7 +250,7 @@ TEST_CASE("ranks that a plugin answers differently are told so, and nothing hang
         const std::vector<int> in(5000, 3);
         std::vector<int> out(5000);
         ncclResult_t code = ncclAllReduce(in.data(), out.data(), in.size(), ncclInt32, ncclSum, comm, nullptr);
-        while (code == ncclSuccess) ncclCommGetAsyncError(comm, &code);
+        code = failure_of(comm, code);
         char text[2048] = "";
         rondeCommGetLastError(comm, text, sizeof text);
         ncclCommAbort(comm);
