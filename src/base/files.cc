@@ -47,7 +47,7 @@ Result<std::string> read_file(const std::string& path, size_t most) {
     if (got < 0) return system_failure(errno, attempted);
     if (got == 0) return text;
     text.append(buffer, static_cast<size_t>(got));
-    if (text.size() > most) return fail(Code::invalid_argument, fmt::format("{}: it has more than the {} bytes that are read", attempted, most));
+    if (text.size() > most) return fail(Code::invalid_argument, fmt::format("{}: it has more than the {} bytes that are read; name a smaller one", attempted, most));
   }
 }
 

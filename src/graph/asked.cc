@@ -19,6 +19,9 @@ using topo::ArcId;
 using topo::Machine;
 using topo::NodeId;
 
+/// Where users ask for orders.
+constexpr const char* kSource = "RONDE_RINGS or RONDE_GRAPH_FILE";
+
 /// The ways inside each kind of node, and how often its ports have been chosen.
 struct Kind {
   Ways ways;
@@ -50,7 +53,8 @@ class Asked {
     RONDE_TRY(const auto orders, parse_orders(limits_.rules.asked));
     if (orders.size() > static_cast<size_t>(limits_.max_channels)) {
       return fail(Code::invalid_usage,
-                  fmt::format("{} channels are asked for, but {} is the most; name fewer.", orders.size(), limits_.max_channels));
+                  fmt::format("{} channels are asked for, but {} is the most; name fewer in {}, or raise RONDE_MAX_NCHANNELS.",
+                              orders.size(), limits_.max_channels, kSource));
     }
     twice_ = 2 * orders.size() <= static_cast<size_t>(limits_.max_channels);
     std::vector<Channel> channels;
@@ -84,8 +88,9 @@ class Asked {
       const bool distinct = std::adjacent_find(numbers.begin(), numbers.end()) == numbers.end();
       if (distinct && sorted == numbers) continue;
       return fail(Code::invalid_usage,
-                  fmt::format("Order {} asked for, \"{}\", has neither each of {} ranks once nor each device of {} once ({}).",
-                              number + 1, words(order), devices_.size(), name_of(kind), words(numbers)));
+                  fmt::format("Order {} asked for, \"{}\", has neither each of {} ranks once nor each device of {} once ({}); "
+                              "write either in {}, or none, so that one is searched.",
+                              number + 1, words(order), devices_.size(), name_of(kind), words(numbers), kSource));
     }
     return false;
   }
@@ -143,8 +148,9 @@ class Asked {
   Error no_way(int from, int to) const {
     const auto name = [&](int rank) { return topo::describe(m_, devices_[static_cast<size_t>(rank)]); };
     return fail(Code::invalid_usage,
-                fmt::format("The order asked for leads from rank {} to rank {}, but from {} to {} there is no way.", from, to,
-                            name(from), name(to)));
+                fmt::format("The order asked for leads from rank {} to rank {}, but from {} to {} there is no way; name one in "
+                            "{} in which they are not neighbours, or none, so that one is searched.",
+                            from, to, name(from), name(to), kSource));
   }
 
   Result<std::vector<ArcId>> hop(int from, int to) {
@@ -225,7 +231,8 @@ class Asked {
 };
 
 Error bad(const std::string& text, const std::string& what) {
-  return fail(Code::invalid_argument, fmt::format("The orders of channels \"{}\" cannot be read: {}.", text, what));
+  return fail(Code::invalid_argument, fmt::format("The orders of channels \"{}\" cannot be read: {}; write numbers between blanks, and bars "
+                                                  "between channels, as \"0 1 2 3 | 3 2 1 0\".", text, what));
 }
 
 }  // namespace
@@ -259,13 +266,20 @@ Result<Joined> asked_channels(const Machine& machine, std::span<const NodeId> de
   RONDE_TRY(joined.channels, Asked(machine, devices, units, shape, limits).run());
   const Load load = load_of(machine, devices, joined.channels);
   int64_t rate = std::max(limits.max_rate, int64_t{1});
-  for (size_t arc = 0; arc < load.by_arc.size(); ++arc) {
-    if (load.by_arc[arc] > 0) rate = std::min(rate, machine.link(topo::link_of(static_cast<ArcId>(arc))).rate / load.by_arc[arc]);
+  Overload narrowest;
+  for (size_t i = 0; i < load.by_arc.size(); ++i) {
+    const auto arc = static_cast<ArcId>(i);
+    if (load.by_arc[i] == 0) continue;
+    const int64_t capacity = machine.link(topo::link_of(arc)).rate;
+    if (capacity / load.by_arc[i] >= rate) continue;
+    rate = capacity / load.by_arc[i];
+    narrowest = {arc, load.by_arc[i], capacity};
   }
   if (rate == 0) {
     return fail(Code::invalid_usage,
-                fmt::format("{} channels in the orders asked for are more than the links carry, at 1 MB/s each.",
-                            joined.channels.size()));
+                fmt::format("{} channels in the orders asked for are more than the links carry, at 1 MB/s each ({}); name fewer in "
+                            "{}, or none, so that some are searched.",
+                            joined.channels.size(), describe(machine, narrowest), kSource));
   }
   for (Channel& channel : joined.channels) channel.rate = rate;
   joined.bound = total_rate(joined.channels);

@@ -35,8 +35,11 @@ class Cut {
 
  private:
   bool here(int device) const { return device >= 0 && place_[static_cast<size_t>(device)] != kNone; }
-  Error pieces(const char* what) const {
-    return fail(Code::invalid_usage, fmt::format("writing a graph file: a channel passes the devices of a host {}", what));
+  Error pieces(const char* what, int device) const {
+    return fail(Code::invalid_usage,
+                fmt::format("writing a graph file: a channel passes the devices of the host of {} {}, which no graph file can say; "
+                            "ask for orders that pass each host's devices one after another, or unset RONDE_GRAPH_DUMP_FILE",
+                            describe(machine_, node(device)), what));
   }
 
   Result<HostChannel> ring() {
@@ -46,7 +49,7 @@ class Cut {
     size_t start = n;
     for (size_t i = 0; i < n; ++i) {
       if (!here(ring[i]) || here(ring[(i + n - 1) % n])) continue;
-      if (start != n) return pieces("in several pieces");
+      if (start != n) return pieces("in several pieces", ring[i]);
       start = i;
     }
     const bool leaves = start != n;
@@ -69,11 +72,11 @@ class Cut {
     for (const int device : members_) {
       const int parent = channel_.parent[static_cast<size_t>(device)];
       if (!here(parent)) {
-        if (root != kNone) return pieces("in several pieces");
+        if (root != kNone) return pieces("in several pieces", device);
         root = device;
         continue;
       }
-      if (child[static_cast<size_t>(parent)] != kNone) return pieces("with branches");
+      if (child[static_cast<size_t>(parent)] != kNone) return pieces("with branches", device);
       child[static_cast<size_t>(parent)] = device;
       near(device, parent);
     }

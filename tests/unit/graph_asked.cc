@@ -77,24 +77,29 @@ TEST_CASE("orders of all ranks may pass nodes in any way", "[unit][graph]") {
 TEST_CASE("orders that are none are told", "[unit][graph]") {
   const Machine m = host();
   CHECK(error(m, "0 1 2") ==
-        "Order 1 asked for, \"0 1 2\", has neither each of 4 ranks once nor each device of the node with gpu 0 once (0 1 2 3).");
+        "Order 1 asked for, \"0 1 2\", has neither each of 4 ranks once nor each device of the node with gpu 0 once (0 1 2 3); "
+        "write either in RONDE_RINGS or RONDE_GRAPH_FILE, or none, so that one is searched.");
   CHECK(contains(error(m, "0 1 2 3 | 0 1 2 2"), "Order 2 asked for"));
-  CHECK(error(m, "0 1 x 3") == "The orders of channels \"0 1 x 3\" cannot be read: expected a number at character 5.");
+  CHECK(error(m, "0 1 x 3") == "The orders of channels \"0 1 x 3\" cannot be read: expected a number at character 5; "
+                              "write numbers between blanks, and bars between channels, as \"0 1 2 3 | 3 2 1 0\".");
   CHECK(contains(error(m, "0 -1"), "expected a number at character 3"));
   CHECK(contains(error(m, "| 0 1"), "nothing stands before the bar at character 1"));
   CHECK(contains(error(m, "  "), "there is none"));
   CHECK(contains(error(m, "99999999999999999999"), "expected a number at character 1"));
   std::string many;
   for (int i = 0; i < 33; ++i) many += "0 1 2 3 |";
-  CHECK(error(m, many) == "33 channels are asked for, but 32 is the most; name fewer.");
+  CHECK(error(m, many) == "33 channels are asked for, but 32 is the most; name fewer in RONDE_RINGS or RONDE_GRAPH_FILE, or raise "
+                           "RONDE_MAX_NCHANNELS.");
   Rules none;
   none.p2p = none.shm = false;
   CHECK(error(read_text("2 cpu rome { 2 gpu a100 }").machine, "0 1 2 3", none) ==
-        "The order asked for leads from rank 0 to rank 1, but from gpu 0 to gpu 1 there is no way.");
+        "The order asked for leads from rank 0 to rank 1, but from gpu 0 to gpu 1 there is no way; name one in RONDE_RINGS or "
+        "RONDE_GRAPH_FILE in which they are not neighbours, or none, so that one is searched.");
 }
 
 TEST_CASE("orders over links that carry too little are an error", "[unit][graph]") {
   const Machine m = copies(read_text("cpu rome { gpu a100; nic gen4x16 { port mbits=8 } }").machine, 2);
   CHECK(ask(m, "0 1").ok());
-  CHECK(error(m, "0 1 | 1 0") == "2 channels in the orders asked for are more than the links carry, at 1 MB/s each.");
+  CHECK(error(m, "0 1 | 1 0") == "2 channels in the orders asked for are more than the links carry, at 1 MB/s each (port net0 of host 0 to nic "
+                             "0000:02:00.0 of host 0 (internal): 2 of 1 MB/s); name fewer in RONDE_RINGS or RONDE_GRAPH_FILE, or none, so that some are searched.");
 }

@@ -76,8 +76,8 @@ TEST_CASE("files of machines are known by what is in them", "[unit][topo][source
   REQUIRE(host.ok());
   CHECK(host->machine.numas.at(0).cpus.count() == 4);
   CHECK(error_of(folder.write("g", "<graphs version=\"1\"/>")) ==
-        folder.path("g") + ":1: <graphs>: this is a graph file (NCCL_GRAPH_FILE), not a topology file; expected <system>");
-  CHECK(error_of(folder.write("e", " \n")) == folder.path("e") + ": the file is empty");
+        folder.path("g") + ":1: <graphs>: this is a graph file (NCCL_GRAPH_FILE), not a topology file; expected <system>, or hwloc's <topology>");
+  CHECK(error_of(folder.write("e", " \n")) == folder.path("e") + ": the file is empty; name one with a machine: a topology file of NCCL or hwloc, or a text form");
   CHECK(contains(error_of(folder.path("none")), "reading the file '" + folder.path("none") + "': No such file or directory"));
   CHECK(contains(error_of(folder.path("host/sys")), "it has no folder sys"));
   REQUIRE(mkfifo(folder.path("fifo").c_str(), 0600) == 0);

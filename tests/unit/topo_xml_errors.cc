@@ -110,7 +110,7 @@ TEST_CASE("things that stand twice or in two places", "[unit][topo]") {
 
 TEST_CASE("files that are something else, or nothing", "[unit][topo]") {
   CHECK(contains(read_error("<graphs version=\"1\"><graph id=\"0\"/></graphs>"), "m.xml:1: <graphs>: this is a graph file"));
-  CHECK(read_error("<html/>") == "m.xml:1: <html>: expected <system>, the root of a topology file");
+  CHECK(read_error("<html/>") == "m.xml:1: <html>: expected <system>, the root of a topology file, or <topology>, that of hwloc's files");
   CHECK(contains(read_error(""), "m.xml:1: not well-formed XML"));
   CHECK(contains(read_error("  \n "), "not well-formed XML"));
   CHECK(contains(read_error("{\"a\": 1}"), "not well-formed XML"));
