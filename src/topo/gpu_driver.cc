@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/hash.h"
+#include "base/symbols.h"
 
 namespace ronde::topo {
 namespace {
@@ -34,11 +35,6 @@ constexpr int kMaxMajor = 99;
 constexpr int kMaxNuma = 0xffff;
 /// MT/s of the generations of PCI, from the first.
 constexpr int32_t kSpeeds[] = {2500, 5000, 8000, 16000, 32000, 64000, 128000};
-
-template <class Function>
-void find(void* library, const char* name, Function*& function) {
-  if (library != nullptr) function = reinterpret_cast<Function*>(dlsym(library, name));
-}
 
 /// Calls what may be missing; true for success.
 template <class Function, class... Args>
@@ -229,26 +225,26 @@ class Reader {
 GpuDrivers load_gpu_drivers(const char* cuda, const char* nvml) {
   GpuDrivers drivers;
   void* library = dlopen(cuda, RTLD_NOW | RTLD_LOCAL);
-  find(library, "cuInit", drivers.cuda.init);
-  find(library, "cuDeviceGetCount", drivers.cuda.device_count);
-  find(library, "cuDeviceGet", drivers.cuda.device);
-  find(library, "cuDeviceGetPCIBusId", drivers.cuda.bus_id);
-  find(library, "cuDeviceGetAttribute", drivers.cuda.attribute);
+  find_symbol(library, "cuInit", drivers.cuda.init);
+  find_symbol(library, "cuDeviceGetCount", drivers.cuda.device_count);
+  find_symbol(library, "cuDeviceGet", drivers.cuda.device);
+  find_symbol(library, "cuDeviceGetPCIBusId", drivers.cuda.bus_id);
+  find_symbol(library, "cuDeviceGetAttribute", drivers.cuda.attribute);
   library = dlopen(nvml, RTLD_NOW | RTLD_LOCAL);
-  find(library, "nvmlInit_v2", drivers.nvml.init);
-  find(library, "nvmlShutdown", drivers.nvml.shutdown);
-  find(library, "nvmlDeviceGetCount_v2", drivers.nvml.device_count);
-  find(library, "nvmlDeviceGetHandleByIndex_v2", drivers.nvml.device);
-  find(library, "nvmlDeviceGetPciInfo_v3", drivers.nvml.pci);
-  find(library, "nvmlDeviceGetCudaComputeCapability", drivers.nvml.capability);
-  find(library, "nvmlDeviceGetMaxPcieLinkGeneration", drivers.nvml.max_generation);
-  find(library, "nvmlDeviceGetMaxPcieLinkWidth", drivers.nvml.max_width);
-  find(library, "nvmlDeviceGetNvLinkState", drivers.nvml.link_state);
-  find(library, "nvmlDeviceGetNvLinkCapability", drivers.nvml.link_can);
-  find(library, "nvmlDeviceGetNvLinkRemotePciInfo_v2", drivers.nvml.link_remote);
-  find(library, "nvmlDeviceGetNvLinkRemoteDeviceType", drivers.nvml.link_remote_type);
-  find(library, "nvmlDeviceGetFieldValues", drivers.nvml.fields);
-  find(library, "nvmlDeviceGetGpuFabricInfoV", drivers.nvml.fabric);
+  find_symbol(library, "nvmlInit_v2", drivers.nvml.init);
+  find_symbol(library, "nvmlShutdown", drivers.nvml.shutdown);
+  find_symbol(library, "nvmlDeviceGetCount_v2", drivers.nvml.device_count);
+  find_symbol(library, "nvmlDeviceGetHandleByIndex_v2", drivers.nvml.device);
+  find_symbol(library, "nvmlDeviceGetPciInfo_v3", drivers.nvml.pci);
+  find_symbol(library, "nvmlDeviceGetCudaComputeCapability", drivers.nvml.capability);
+  find_symbol(library, "nvmlDeviceGetMaxPcieLinkGeneration", drivers.nvml.max_generation);
+  find_symbol(library, "nvmlDeviceGetMaxPcieLinkWidth", drivers.nvml.max_width);
+  find_symbol(library, "nvmlDeviceGetNvLinkState", drivers.nvml.link_state);
+  find_symbol(library, "nvmlDeviceGetNvLinkCapability", drivers.nvml.link_can);
+  find_symbol(library, "nvmlDeviceGetNvLinkRemotePciInfo_v2", drivers.nvml.link_remote);
+  find_symbol(library, "nvmlDeviceGetNvLinkRemoteDeviceType", drivers.nvml.link_remote_type);
+  find_symbol(library, "nvmlDeviceGetFieldValues", drivers.nvml.fields);
+  find_symbol(library, "nvmlDeviceGetGpuFabricInfoV", drivers.nvml.fabric);
   return drivers;
 }
 

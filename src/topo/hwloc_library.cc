@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/symbols.h"
 #include "topo/hwloc_parts.h"
 
 namespace ronde::topo {
@@ -12,11 +13,6 @@ namespace {
 constexpr unsigned long kIncludeDisallowed = 1;  // CPUs outside the cgroup: else what is near to those seems to be near to others
 constexpr unsigned long kBlacklist = 1;
 constexpr int kKeepAll = 0;
-
-template <class Function>
-void find(void* library, const char* name, Function*& function) {
-  if (library != nullptr) function = reinterpret_cast<Function*>(dlsym(library, name));
-}
 
 bool complete(const HwlocApi& api) {
   return api.version != nullptr && api.init != nullptr && api.flags != nullptr && api.io_filter != nullptr &&
@@ -51,15 +47,15 @@ std::string written(const HwlocApi& api) {
 HwlocApi load_hwloc(const char* name) {
   HwlocApi api;
   void* library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
-  find(library, "hwloc_get_api_version", api.version);
-  find(library, "hwloc_topology_init", api.init);
-  find(library, "hwloc_topology_set_flags", api.flags);
-  find(library, "hwloc_topology_set_io_types_filter", api.io_filter);
-  find(library, "hwloc_topology_set_components", api.component);
-  find(library, "hwloc_topology_load", api.load);
-  find(library, "hwloc_topology_export_xmlbuffer", api.write);
-  find(library, "hwloc_free_xmlbuffer", api.free);
-  find(library, "hwloc_topology_destroy", api.destroy);
+  find_symbol(library, "hwloc_get_api_version", api.version);
+  find_symbol(library, "hwloc_topology_init", api.init);
+  find_symbol(library, "hwloc_topology_set_flags", api.flags);
+  find_symbol(library, "hwloc_topology_set_io_types_filter", api.io_filter);
+  find_symbol(library, "hwloc_topology_set_components", api.component);
+  find_symbol(library, "hwloc_topology_load", api.load);
+  find_symbol(library, "hwloc_topology_export_xmlbuffer", api.write);
+  find_symbol(library, "hwloc_free_xmlbuffer", api.free);
+  find_symbol(library, "hwloc_topology_destroy", api.destroy);
   return api;
 }
 
