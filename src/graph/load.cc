@@ -9,7 +9,6 @@ namespace {
 
 using topo::ArcId;
 using topo::Link;
-using topo::LinkKind;
 using topo::Machine;
 using topo::NodeId;
 
@@ -24,8 +23,7 @@ class Meter {
   Meter(const Machine& machine, std::span<const NodeId> devices) : machine_(machine), devices_(devices), wiring_(machine) {
     load_.by_arc.assign(topo::arc_count(machine), 0);
     for (const Link& link : machine.links) {
-      const bool near = link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi || link.kind == LinkKind::internal;
-      near_.insert(near_.end(), 2, near ? link.rate : 0);
+      near_.insert(near_.end(), 2, is_near_link(link.kind) ? link.rate : 0);
     }
   }
 

@@ -10,10 +10,6 @@ using topo::ArcId;
 using topo::Machine;
 using topo::NodeId;
 
-bool is_near(topo::LinkKind kind) {
-  return kind == topo::LinkKind::nvlink || kind == topo::LinkKind::xgmi || kind == topo::LinkKind::internal;
-}
-
 /// By device the arc to a switch; empty where one has none, or links to other devices besides.
 std::vector<ArcId> arcs_to(const Machine& machine, std::span<const NodeId> devices, NodeId nv_switch) {
   std::vector<ArcId> to(machine.nodes.size(), topo::kNone);
@@ -21,8 +17,8 @@ std::vector<ArcId> arcs_to(const Machine& machine, std::span<const NodeId> devic
   for (size_t i = 0; i < machine.links.size(); ++i) {
     const topo::Link& link = machine.links[i];
     const auto arc = static_cast<ArcId>(2 * i);
-    near[static_cast<size_t>(link.a)] += is_near(link.kind);
-    near[static_cast<size_t>(link.b)] += is_near(link.kind);
+    near[static_cast<size_t>(link.a)] += is_near_link(link.kind);
+    near[static_cast<size_t>(link.b)] += is_near_link(link.kind);
     if (link.b == nv_switch) to[static_cast<size_t>(link.a)] = arc;
     if (link.a == nv_switch) to[static_cast<size_t>(link.b)] = topo::reverse(arc);
   }

@@ -34,8 +34,7 @@ std::vector<int64_t> room_at(const Ways& ways, int64_t rate) {
 std::vector<int64_t> buses_of(const Machine& machine, const Ways& ways) {
   std::vector<int64_t> capacity = ways.capacity;
   for (size_t i = 0; i < machine.links.size(); ++i) {
-    const topo::LinkKind kind = machine.links[i].kind;
-    if (kind == topo::LinkKind::nvlink || kind == topo::LinkKind::xgmi) capacity[2 * i] = capacity[2 * i + 1] = 0;
+    if (is_peer_link(machine.links[i].kind)) capacity[2 * i] = capacity[2 * i + 1] = 0;
   }
   return capacity;
 }

@@ -13,13 +13,11 @@ using topo::Machine;
 using topo::NodeId;
 using topo::NodeKind;
 
-bool is_near(LinkKind kind) { return kind == LinkKind::nvlink || kind == LinkKind::xgmi; }
-
 /// The rates of arcs that are near, or of those that are not; inside packages both count.
 std::vector<int64_t> rates(const Machine& machine, bool near) {
   std::vector<int64_t> by_arc;
   for (const topo::Link& link : machine.links) {
-    const bool counts = link.kind == LinkKind::internal || is_near(link.kind) == near;
+    const bool counts = link.kind == LinkKind::internal || is_peer_link(link.kind) == near;
     by_arc.insert(by_arc.end(), 2, counts ? link.rate : 0);
   }
   return by_arc;

@@ -41,6 +41,11 @@ enum class LinkKind : uint8_t {
   network,  ///< a port to the network
 };
 
+/// Links of GPUs with each other and with their switches.
+constexpr bool is_peer_link(LinkKind kind) { return kind == LinkKind::nvlink || kind == LinkKind::xgmi; }
+/// Those, and what is inside a package: no bus and no CPU has a part in them.
+constexpr bool is_near_link(LinkKind kind) { return is_peer_link(kind) || kind == LinkKind::internal; }
+
 /// Where a link's bandwidth comes from.
 enum class Source : uint8_t {
   given,    ///< stated or measured

@@ -135,7 +135,7 @@ void Merger::add_link(const Machine& machine, const Link& link, const std::vecto
     if (is(a, NodeKind::pci_switch) && is(b, NodeKind::pci_switch)) pci_peers_.emplace(std::min(a, b), std::max(a, b));
     return;
   }
-  if (link.kind != LinkKind::nvlink && link.kind != LinkKind::xgmi) return;
+  if (!is_peer_link(link.kind)) return;
   if (is(a, NodeKind::gpu) && is(b, NodeKind::gpu)) {
     if (a != b) agree("links between two GPUs", peers_[{std::min(a, b), std::max(a, b), link.kind}], link.count, a);
     return;

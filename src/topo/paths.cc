@@ -13,8 +13,6 @@ NodeId end_of(const Machine& machine, ArcId arc) {
   return arc % 2 == 0 ? link.b : link.a;
 }
 
-bool between_gpus(LinkKind kind) { return kind == LinkKind::nvlink || kind == LinkKind::xgmi; }
-
 /// What a path between two nodes meets on its way.
 struct Met {
   int switches = 0;
@@ -29,7 +27,7 @@ Met met_on(const Machine& machine, const std::vector<ArcId>& arcs) {
   Met met;
   for (size_t i = 0; i < arcs.size(); ++i) {
     const LinkKind kind = machine.link(link_of(arcs[i])).kind;
-    met.peers_only &= between_gpus(kind);
+    met.peers_only &= is_peer_link(kind);
     met.internal_only &= kind == LinkKind::internal;
     const NodeKind node = machine.node(end_of(machine, arcs[i])).kind;
     if (i + 1 == arcs.size()) break;
@@ -122,7 +120,7 @@ class Search {
       case NodeKind::network:
         return routing_.network ? so_far : -1;
       case NodeKind::gpu:
-        return so_far < routing_.forwarding_gpus && between_gpus(m_.link(link_of(arc)).kind) ? so_far + 1 : -1;
+        return so_far < routing_.forwarding_gpus && is_peer_link(m_.link(link_of(arc)).kind) ? so_far + 1 : -1;
       default:
         return so_far;
     }

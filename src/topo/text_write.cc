@@ -208,11 +208,10 @@ class Writer {
     const auto number_of = [&](NodeId id) { return ordinal[static_cast<size_t>(id)]; };
     for (size_t i = 0; i < m_.links.size(); ++i) {
       const Link& link = m_.links[i];
-      const bool peers = link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi;
       if (link.kind == LinkKind::pci && m_.node(link.a).parent != link.b) {
         fmt::format_to(std::back_inserter(out_), "pcilink {} {}\n", number_of(link.a), number_of(link.b));
       }
-      if (!peers) continue;
+      if (!is_peer_link(link.kind)) continue;
       // A CPU stands before its GPUs, a switch after them.
       const NodeId gpu = m_.node(link.a).kind == NodeKind::gpu ? link.a : link.b;
       const NodeId other = gpu == link.a ? link.b : link.a;

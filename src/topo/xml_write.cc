@@ -33,7 +33,7 @@ class Writer {
     }
     for (const Link& link : m_.links) {
       const bool peers = m_.node(link.a).parent != link.b &&
-                         (link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi || link.kind == LinkKind::pci);
+                         (is_peer_link(link.kind) || link.kind == LinkKind::pci);
       if (!peers) continue;
       links_[static_cast<size_t>(link.a)].push_back(&link);
       links_[static_cast<size_t>(link.b)].push_back(&link);

@@ -120,7 +120,7 @@ class Links {
   void peers() {
     double deepest = 0;
     for (const Link& link : m_.links) {
-      if ((link.kind != LinkKind::nvlink && link.kind != LinkKind::xgmi) || !drawn(link.a) || !drawn(link.b) || to_own_cpu(link))
+      if (!is_peer_link(link.kind) || !drawn(link.a) || !drawn(link.b) || to_own_cpu(link))
         continue;
       const double x1 = box(link.a).centre();
       const double x2 = box(link.b).centre();
@@ -198,7 +198,7 @@ void draw_legend(Canvas& canvas, const Machine& machine, Placed& placed) {
   bool assumed = false;
   for (const Link& link : machine.links) {
     assumed |= link.source == Source::assumed;
-    const bool peer = (link.kind == LinkKind::nvlink || link.kind == LinkKind::xgmi) &&
+    const bool peer = is_peer_link(link.kind) &&
                       machine.node(link.a).kind == NodeKind::gpu && machine.node(link.b).kind == NodeKind::gpu;
     std::string text = to_string(link.kind);
     if (link.kind == LinkKind::internal) continue;
