@@ -84,7 +84,9 @@ const std::set<std::string>& known_names() {
     std::set<std::string> all{"RONDE_CONF_FILE"};
     for (const Option& option : options()) {
       all.insert(fmt::format("RONDE_{}", option.name));
-      if (option.alias != nullptr) all.insert(option.alias);
+      for (const char* name : {option.alias, option.former}) {
+        if (name != nullptr) all.insert(name);
+      }
     }
     for (const std::string_view name : accepted_nccl_names()) all.insert(fmt::format("NCCL_{}", name));
     return all;
@@ -165,12 +167,13 @@ class ConfigReader {
  private:
   std::pair<std::string, std::string> find(const Option& option) const {
     const std::string own = fmt::format("RONDE_{}", option.name);
-    for (const char* name : {own.c_str(), option.alias}) {
+    const std::array<const char*, 3> names = {own.c_str(), option.alias, option.former};
+    for (const char* name : names) {
       const char* value = name != nullptr ? get_(name) : nullptr;
       if (value != nullptr && *value != '\0') return {value, name};
     }
     for (const Names& file : files_) {
-      for (const char* name : {own.c_str(), option.alias}) {
+      for (const char* name : names) {
         if (name == nullptr) continue;
         const auto at = file.find(name);
         if (at != file.end() && !at->second.empty()) return {at->second, name};

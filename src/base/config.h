@@ -34,7 +34,8 @@ inline constexpr int kSettings = static_cast<int>(Setting::count_);
 /// integer the word's place in `words`, from -1 for the first).
 enum class Kind : uint8_t { integer, flag, bytes, seconds, text, choice, distance };
 
-/// One setting. Its names are RONDE_<name> and, where NCCL has the same, `alias` (NCCL_...). RONDE_ wins over NCCL_.
+/// One setting. Its names are RONDE_<name> and, where NCCL has the same, `alias` (NCCL_...), and what NCCL called it before. The first
+/// of these that is set counts.
 struct Option {
   Setting id;
   const char* name;
@@ -44,6 +45,7 @@ struct Option {
   double low, high;      ///< admitted range of numbers
   const char* words;     ///< of a choice: "a,b,c"
   const char* help;
+  const char* former = nullptr;  ///< NCCL_...; nullptr where NCCL never called it otherwise
 };
 
 /// The table, by Setting.

@@ -52,7 +52,7 @@ constexpr Option kTable[kSettings] = {
   {Setting::graph_dump_file_rank, "GRAPH_DUMP_FILE_RANK", "NCCL_GRAPH_DUMP_FILE_RANK", Kind::integer, "0", 0, 1e9, "", "rank that writes GRAPH_DUMP_FILE"},
   {Setting::rings, "RINGS", "NCCL_RINGS", Kind::text, "", 0, 0, "", "rings to take instead of searching: ranks in order between blanks, rings between bars (0 1 2 3\\|3 2 1 0)"},
   {Setting::p2p_level, "P2P_LEVEL", "NCCL_P2P_LEVEL", Kind::distance, "auto", 0, 0, kDistances, "how far apart devices may be that reach each other's memory directly"},
-  {Setting::net_gdr_level, "NET_GDR_LEVEL", "NCCL_NET_GDR_LEVEL", Kind::distance, "auto", 0, 0, kDistances, "how far a network adapter may be from a device whose memory it reaches directly"},
+  {Setting::net_gdr_level, "NET_GDR_LEVEL", "NCCL_NET_GDR_LEVEL", Kind::distance, "auto", 0, 0, kDistances, "how far a network adapter may be from a device whose memory it reaches directly; NCCL_IB_GDR_LEVEL, its old name, is read too", "NCCL_IB_GDR_LEVEL"},
   {Setting::cross_nic, "CROSS_NIC", "NCCL_CROSS_NIC", Kind::integer, "2", 0, 2, "", "may a ring or tree change adapters between hosts: 0 no, 1 yes, 2 where that is no loss not"},
   {Setting::pxn_disable, "PXN_DISABLE", "NCCL_PXN_DISABLE", Kind::flag, "0", 0, 1, "", "1: no way to a network adapter leads over another device"},
   {Setting::nvb_disable, "NVB_DISABLE", "NCCL_NVB_DISABLE", Kind::flag, "0", 0, 1, "", "1: no way between devices leads over NVLinks of a third one"},

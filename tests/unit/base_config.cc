@@ -120,6 +120,21 @@ TEST_CASE("distances are names or old numbers, and count from the nearest", "[ba
   }
 }
 
+TEST_CASE("what NCCL once called a setting is read where no newer name is set", "[base]") {
+  const Names file{{"NCCL_IB_GDR_LEVEL", "PHB"}};
+  const auto level = [&](const Names& names, const Names& in_file = {}) {
+    const Read got = read(names, {in_file});
+    CHECK(got.warnings.empty());
+    return got.config.text(Setting::net_gdr_level) + " of " + got.config.source(Setting::net_gdr_level);
+  };
+  CHECK(level({{"NCCL_IB_GDR_LEVEL", "4"}}) == "SYS of NCCL_IB_GDR_LEVEL");
+  CHECK(level({{"NCCL_IB_GDR_LEVEL", "SYS"}, {"NCCL_NET_GDR_LEVEL", "PIX"}}) == "PIX of NCCL_NET_GDR_LEVEL");
+  CHECK(level({{"NCCL_IB_GDR_LEVEL", "SYS"}, {"RONDE_NET_GDR_LEVEL", "LOC"}}) == "LOC of RONDE_NET_GDR_LEVEL");
+  CHECK(level({}, file) == "PHB of NCCL_IB_GDR_LEVEL");
+  CHECK(level({{"NCCL_IB_GDR_LEVEL", "SYS"}}, file) == "SYS of NCCL_IB_GDR_LEVEL");
+  CHECK(unknown_names(std::vector<std::string>{"NCCL_IB_GDR_LEVEL"}).empty());
+}
+
 TEST_CASE("RONDE_ wins over NCCL_, the environment over files, and earlier files over later ones", "[base]") {
   const Names first{{"NCCL_ALGO", "first"}, {"RONDE_SLOTS", "3"}}, second{{"NCCL_ALGO", "second"}, {"NCCL_PROTO", "second"}};
   const Read got = read({{"NCCL_DEBUG", "INFO"}, {"RONDE_DEBUG", "TRACE"}, {"RONDE_SLOTS", "5"}}, {first, second});
