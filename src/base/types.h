@@ -38,6 +38,10 @@ std::string_view name_of(ReduceOp op);
 std::string_view name_of(Coll coll);
 
 constexpr bool has_root(Coll c) { return c == Coll::broadcast || c == Coll::reduce || c == Coll::gather || c == Coll::scatter; }
+/// Whether the API's count is one rank's part, of which the larger buffer holds one for each rank.
+constexpr bool counts_per_rank(Coll c) {
+  return c == Coll::all_gather || c == Coll::reduce_scatter || c == Coll::all_to_all || c == Coll::gather || c == Coll::scatter;
+}
 constexpr bool has_reduction(Coll c) { return c == Coll::all_reduce || c == Coll::reduce || c == Coll::reduce_scatter; }
 
 }  // namespace ronde

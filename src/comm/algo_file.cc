@@ -115,17 +115,16 @@ const UserPlan* AlgoFile::find(const CollSpec& spec) const {
 }
 
 Choice AlgoFile::choice_of(const UserPlan& plan, const CallShape& call, const TuneRules& rules, const TuneInputs& inputs) const {
-  const Coll coll = call.spec.coll;
-  const bool whole = coll == Coll::all_reduce || coll == Coll::broadcast || coll == Coll::reduce;
+  const bool adjacent = !counts_per_rank(call.spec.coll) || plan.channels == 1;  // else a channel's blocks are apart
   const auto lines = [](size_t bytes) { return std::max(kLine, bytes / kLine * kLine); };
   const size_t capacity = lines(inputs.slot_capacity);
   const uint32_t blocks = plan.program(0, 0).blocks;
-  const size_t block = largest_block(coll, call.count * size_of(call.type), plan.channels, blocks);
+  const size_t block = largest_block(call.spec.coll, bytes_of(call), plan.channels, blocks);
   Choice choice;
   choice.algorithm = &kFromFile;
   choice.channels = plan.channels;
   choice.slice = rules.slice() > 0 ? std::min(lines(rules.slice()), capacity) : capacity;
-  choice.merged = plan.widest > 1 && (whole || plan.channels == 1) && block <= choice.slice && block <= capacity / plan.widest;
+  choice.merged = plan.widest > 1 && adjacent && block <= choice.slice && block <= capacity / plan.widest;
   if (rules.slice() == 0 && !choice.merged)
     choice.slice = std::clamp(lines(block / 4), std::min(kLeastSlice, capacity), capacity);
   choice.nanos = UINT64_MAX;

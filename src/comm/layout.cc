@@ -154,16 +154,6 @@ std::vector<int> order_of_tree(const graph::Channel& tree, const std::vector<int
   return order;
 }
 
-void note_nodes(Layout& layout) {
-  std::map<int, int> sizes;
-  for (const int node : layout.node_of) ++sizes[node];
-  layout.nodes.nodes = static_cast<int>(sizes.size());
-  if (!layout.nodes.several()) return;
-  const auto by_size = [](const auto& a, const auto& b) { return a.second < b.second; };
-  layout.nodes.least = std::min_element(sizes.begin(), sizes.end(), by_size)->second;
-  layout.nodes.most = std::max_element(sizes.begin(), sizes.end(), by_size)->second;
-}
-
 /// The start of an order, for the log.
 std::string words(const std::vector<int>& order) {
   constexpr size_t kMost = 64;
@@ -211,7 +201,7 @@ Result<> find_channels(Layout& layout, const Wishes& wishes) {
     take_plainly(layout);
   }
   for (const graph::Channel& tree : layout.trees) layout.chains.push_back(order_of_tree(tree, layout.node_of));
-  note_nodes(layout);
+  layout.nodes = node_shape(layout.node_of);
   return {};
 }
 

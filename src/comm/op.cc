@@ -11,10 +11,6 @@ constexpr size_t kGranule = 64;  // blocks and channels begin at cache lines, so
 size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
 size_t share(size_t bytes, size_t parts) { return round_up((bytes + parts - 1) / parts, kGranule); }
 
-bool per_rank(Coll coll) {
-  return coll == Coll::all_gather || coll == Coll::reduce_scatter || coll == Coll::all_to_all || coll == Coll::gather || coll == Coll::scatter;
-}
-
 /// Whether this rank's call reads `send` or writes `recv`, and how many elements.
 struct Touch {
   size_t send = 0, recv = 0;
@@ -48,7 +44,7 @@ BlockTable table_of(const Op& op, int c, int channels, uint32_t blocks) {
   const auto before = static_cast<size_t>(op.comm->rank()) * bytes;  // what a buffer with block r only is short of
   BlockTable table;
   table.base = {0, send, recv, 0};
-  if (!per_rank(op.coll)) {
+  if (!counts_per_rank(op.coll)) {
     table.block = blocks <= 1 ? high - low : share(high - low, blocks);
     table.stride = table.block;
     table.total = high - low;

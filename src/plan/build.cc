@@ -84,15 +84,12 @@ std::vector<std::vector<int>> nodes_of(const Channel& channel) {
   return nodes;
 }
 
-NodeShape node_shape(const Channel& channel) {
-  const std::vector<std::vector<int>> nodes = nodes_of(channel);
-  if (nodes.size() < 2) return {};
-  NodeShape shape{static_cast<int>(nodes.size()), static_cast<int>(channel.ring.size()), 0};
-  for (const auto& node : nodes) {
-    shape.least = std::min(shape.least, static_cast<int>(node.size()));
-    shape.most = std::max(shape.most, static_cast<int>(node.size()));
-  }
-  return shape;
+NodeShape node_shape(const std::vector<int>& node_of) {
+  std::map<int, int> sizes;
+  for (const int node : node_of) ++sizes[node];
+  if (sizes.size() < 2) return {};
+  const auto [least, most] = std::minmax_element(sizes.begin(), sizes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return {static_cast<int>(sizes.size()), least->second, most->second};
 }
 
 Program alone(const CollSpec& spec, const Channel& channel) {

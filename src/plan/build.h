@@ -57,7 +57,6 @@ class Builder {
 
 /// The ranks of each node, in the order of the ring; the nodes as the ring meets them.
 std::vector<std::vector<int>> nodes_of(const Channel& channel);
-NodeShape node_shape(const Channel& channel);
 
 /// The Program of a single rank, for any collective: input becomes output.
 Program alone(const CollSpec& spec, const Channel& channel);

@@ -92,5 +92,7 @@ struct NodeShape {
   bool several() const { return nodes > 1; }
   bool operator==(const NodeShape&) const = default;
 };
+/// Of Channel::node_of, or of anything else that numbers nodes by rank.
+NodeShape node_shape(const std::vector<int>& node_of);
 
 }  // namespace ronde

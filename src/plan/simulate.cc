@@ -424,10 +424,7 @@ Simulation Run::result() const {
 }  // namespace sim
 
 uint64_t size_of_call(const SimCall& call) {
-  const Coll coll = call.spec.coll;
-  const bool per_rank = coll == Coll::all_gather || coll == Coll::reduce_scatter || coll == Coll::all_to_all ||
-                        coll == Coll::gather || coll == Coll::scatter;
-  return per_rank ? call.bytes * static_cast<uint64_t>(call.spec.ranks) : call.bytes;
+  return counts_per_rank(call.spec.coll) ? call.bytes * static_cast<uint64_t>(call.spec.ranks) : call.bytes;
 }
 
 int64_t busbw_of(const SimCall& call, int64_t nanos) {

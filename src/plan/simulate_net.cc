@@ -12,10 +12,6 @@ using topo::ArcId;
 using topo::LinkKind;
 using topo::Machine;
 
-bool whole(Coll coll) {
-  return coll == Coll::all_reduce || coll == Coll::broadcast || coll == Coll::reduce || coll == Coll::send || coll == Coll::recv;
-}
-
 bool is_near(LinkKind kind) { return kind == LinkKind::nvlink || kind == LinkKind::xgmi || kind == LinkKind::internal; }
 
 HopKind kind_of(const Machine& machine, const std::vector<ArcId>& arcs) {
@@ -102,8 +98,8 @@ Result<> Net::add_channel(uint32_t channel, uint64_t bytes) {
   }
   const uint32_t blocks = mine.world[0].blocks;
   Share share{bytes, bytes, 1, 1};
-  if (!whole(call.spec.coll)) share.total = bytes * blocks;
-  if (whole(call.spec.coll) && blocks > 1) share.block = share_of(bytes, blocks);
+  if (counts_per_rank(call.spec.coll)) share.total = bytes * blocks;
+  if (!counts_per_rank(call.spec.coll) && blocks > 1) share.block = share_of(bytes, blocks);
   const uint64_t longest = std::min(share.block, share.total);
   if (!conditions.merged)
     share.slices = static_cast<uint32_t>(std::max<uint64_t>(1, (longest + conditions.slice - 1) / conditions.slice));

@@ -12,9 +12,6 @@ constexpr uint64_t kMostEvents = uint64_t{1} << 25;
 constexpr uint64_t kMostOperands = uint64_t{1} << 27;
 constexpr uint64_t kMostCells = uint64_t{1} << 27;
 
-/// Collectives whose blocks are one for each rank.
-bool block_per_rank(Coll coll) { return coll != Coll::all_reduce && coll != Coll::broadcast && coll != Coll::reduce; }
-
 void check_spec(const Subject& subject, Faults& faults) {
   const CollSpec& spec = subject.spec;
   if (spec.coll == Coll::send || spec.coll == Coll::recv) faults.add("messages have no Programs to verify");
@@ -173,7 +170,7 @@ void check_shape(const Subject& subject, Faults& faults) {
   if (faults.any()) return;
   const uint32_t blocks = subject.blocks();
   if (blocks == 0) faults.add("there are no blocks");
-  if (block_per_rank(subject.spec.coll) && static_cast<int64_t>(blocks) != subject.spec.ranks) {
+  if (counts_per_rank(subject.spec.coll) && static_cast<int64_t>(blocks) != subject.spec.ranks) {
     faults.add(
         fmt::format("{} has a block for each of {} ranks, not {}", name_of(subject.spec.coll), subject.spec.ranks, blocks));
   }

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include "base/integers.h"
 #include "base/log.h"
 #include "tune/model.h"
 #include "tune/plugin.h"
@@ -19,11 +20,6 @@ constexpr std::string_view kProtocol = "Simple";  // the only one of CPU ranks
 constexpr bool is_integer(DataType type) { return type <= DataType::uint64; }
 constexpr size_t round_up(size_t value) {
   return value > SIZE_MAX - kLine ? SIZE_MAX / kLine * kLine : (value + kLine - 1) / kLine * kLine;
-}
-
-size_t bytes_of(const CallShape& call) {
-  size_t bytes = 0;
-  return __builtin_mul_overflow(call.count, size_of(call.type), &bytes) ? SIZE_MAX / kLine * kLine : bytes;
 }
 
 /// The alternatives to choose from, and what is known of them all.
@@ -126,9 +122,7 @@ int channels_of(size_t bytes, const TuneRules& rules, const TuneInputs& inputs, 
 }
 
 bool may_merge(const Footprint& shape, const CallShape& call, const Execution& run, size_t capacity) {
-  const Coll coll = call.spec.coll;
-  const bool whole = coll == Coll::all_reduce || coll == Coll::broadcast || coll == Coll::reduce;
-  if (shape.widest < 2 || (!whole && run.channels > 1)) return false;  // else a channel's blocks are not adjacent
+  if (shape.widest < 2 || (counts_per_rank(call.spec.coll) && run.channels > 1)) return false;  // else a channel's blocks are not adjacent
   return run.block <= run.slice && run.block <= capacity / shape.widest;
 }
 
@@ -235,6 +229,8 @@ Alternative* ask(const CallShape& call, const Tuner& tuner, Field* field, int* c
 }
 
 }  // namespace
+
+size_t bytes_of(const CallShape& call) { return times(call.count, size_of(call.type)); }
 
 std::string_view canonical_reason(const CallShape& call, const TuneRules& rules) {
   if (!has_reduction(call.spec.coll)) return "";

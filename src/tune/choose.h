@@ -113,10 +113,13 @@ struct Choice {
 /// One call, as the choice sees it.
 struct CallShape {
   CollSpec spec;
-  size_t count = 0;  ///< as the API's argument: per rank for all_gather, reduce_scatter, all_to_all, gather, scatter
+  size_t count = 0;  ///< as the API's argument, see counts_per_rank()
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
 };
+
+/// What the count amounts to; SIZE_MAX where that is too much to be counted.
+size_t bytes_of(const CallShape& call);
 
 /// What became of an algorithm when a call's was chosen.
 enum class Outcome : uint8_t {

@@ -20,9 +20,7 @@ Estimate estimate(const CallShape& call, const Choice& choice, const TuneInputs&
   if (call.count == 0) return {};
   const Footprint shape = footprint(choice.algorithm->name, call.spec, inputs.nodes);
   if (!shape.known) return {};  // a user's Programs: there is no model of them
-  size_t bytes = 0;
-  if (__builtin_mul_overflow(call.count, size_of(call.type), &bytes)) bytes = SIZE_MAX;
-  const Execution run{.block = largest_block(call.spec.coll, bytes, choice.channels, shape.blocks),
+  const Execution run{.block = largest_block(call.spec.coll, bytes_of(call), choice.channels, shape.blocks),
                       .slice = choice.slice,
                       .merged = choice.merged,
                       .channels = choice.channels};

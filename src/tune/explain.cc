@@ -42,10 +42,9 @@ std::string quoted(std::string_view text) {
   return out + '"';
 }
 
-std::string bytes_of(const CallShape& call) {
-  size_t bytes = 0;
-  if (__builtin_mul_overflow(call.count, size_of(call.type), &bytes)) return "too many";
-  return fmt::format("{}", bytes);
+std::string bytes_text(const CallShape& call, const char* too_many) {
+  const size_t bytes = bytes_of(call);
+  return bytes == SIZE_MAX ? too_many : fmt::format("{}", bytes);
 }
 
 std::string why_slower(const Alternative& one, const Evaluation& made) {
@@ -93,7 +92,7 @@ std::string why(const Alternative& one, const CallShape& call, const TuneRules& 
 std::string explain_text(const CallShape& call, const TuneRules& rules, const Evaluation& made) {
   const Choice& choice = made.choice;
   std::string text = fmt::format("{} of {} {} ({} bytes) on {} ranks: {}, {}, {} channel{}, slices of {} bytes{}\n",
-                                 name_of(call.spec.coll), call.count, name_of(call.type), bytes_of(call), call.spec.ranks,
+                                 name_of(call.spec.coll), call.count, name_of(call.type), bytes_text(call, "too many"), call.spec.ranks,
                                  choice.algorithm->name, choice.protocol, choice.channels, choice.channels == 1 ? "" : "s",
                                  choice.slice, choice.merged ? ", adjacent blocks merged" : "");
   text += fmt::format("  why: {}\n", choice.reason);
@@ -109,12 +108,10 @@ std::string explain_text(const CallShape& call, const TuneRules& rules, const Ev
 std::string explain_json(const CallShape& call, const TuneRules& rules, const Evaluation& made) {
   const Choice& choice = made.choice;
   const Coll coll = call.spec.coll;
-  std::string bytes = bytes_of(call);
-  if (bytes[0] < '0' || bytes[0] > '9') bytes = "null";
   std::string json = fmt::format(R"({{"call":{},"ranks":{},"count":{},"type":{},"op":{},"root":{},"bytes":{},)",
                                  quoted(name_of(coll)), call.spec.ranks, call.count, quoted(name_of(call.type)),
                                  has_reduction(coll) ? quoted(name_of(call.op)) : "null",
-                                 has_root(coll) ? fmt::format("{}", call.spec.root) : "null", bytes);
+                                 has_root(coll) ? fmt::format("{}", call.spec.root) : "null", bytes_text(call, "null"));
   json += fmt::format(
       R"("choice":{{"algorithm":{},"protocol":{},"channels":{},"slice_bytes":{},"merged":{},"microseconds":{},"reason":{}}},"alternatives":[)",
       quoted(choice.algorithm->name), quoted(choice.protocol), choice.channels, choice.slice, choice.merged ? "true" : "false",

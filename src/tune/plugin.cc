@@ -8,6 +8,7 @@
 
 #include <fmt/core.h>
 
+#include "base/integers.h"
 #include "base/log.h"
 #include "base/words.h"
 
@@ -49,12 +50,8 @@ int function_of(Coll coll) {
 }
 
 /// Of the larger of a rank's two buffers, as NCCL counts.
-size_t bytes_of(const CallShape& call) {
-  const bool shared = call.spec.coll == Coll::all_gather || call.spec.coll == Coll::reduce_scatter;
-  size_t bytes = 0;
-  if (__builtin_mul_overflow(call.count, size_of(call.type), &bytes)) return SIZE_MAX;
-  if (shared && __builtin_mul_overflow(bytes, static_cast<size_t>(call.spec.ranks), &bytes)) return SIZE_MAX;
-  return bytes;
+size_t largest_buffer(const CallShape& call) {
+  return times(bytes_of(call), counts_per_rank(call.spec.coll) ? static_cast<uint64_t>(call.spec.ranks) : 1);
 }
 
 /// The log function of all plugins.
@@ -199,7 +196,7 @@ int Tuner::advise(const CallShape& call, std::span<Alternative> all) const {
   }
   TunerTable after = before;
   int channels = 0;
-  const int code = abi_->get(function, bytes_of(call), &after, &channels);
+  const int code = abi_->get(function, largest_buffer(call), &after, &channels);
   if (code != 0) {
     complain(fmt::format("returned code {} for {}: the model's choice stands", code, name_of(call.spec.coll)));
     return 0;

@@ -10,15 +10,8 @@ namespace {
 
 constexpr uint64_t kMostTouched = uint64_t{1} << 40;  // curves are flat long before
 
-// Counts reach 2^63 bytes and 2^20 rank pairs: too much is as good as infinite, and must not wrap.
-uint64_t times(uint64_t a, uint64_t b) {
-  uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
-}
-uint64_t plus(uint64_t a, uint64_t b) {
-  uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
+// Counts reach 2^63 bytes and 2^20 rank pairs: hence times() and plus(), for which too much is as good as infinite.
+
 uint64_t at_least_one(int64_t value) { return static_cast<uint64_t>(std::max<int64_t>(1, value)); }
 
 const Costs& table_of(const TuneInputs& inputs) { return inputs.costs != nullptr ? *inputs.costs : built_in_costs(); }
@@ -158,9 +151,8 @@ uint64_t nanos_of(const Footprint& footprint, int ranks, const Execution& run, c
 }
 
 size_t largest_block(Coll coll, size_t bytes, int channels, uint64_t blocks) {
-  const bool whole = coll == Coll::all_reduce || coll == Coll::broadcast || coll == Coll::reduce;
   const size_t lines = ceil_div(ceil_div(bytes, 64), static_cast<uint64_t>(channels));
-  return std::min<size_t>(ceil_div(lines, whole ? blocks : 1), SIZE_MAX / 64) * 64;
+  return std::min<size_t>(ceil_div(lines, counts_per_rank(coll) ? 1 : blocks), SIZE_MAX / 64) * 64;
 }
 
 }  // namespace ronde

@@ -177,9 +177,9 @@ TEST_CASE("plan: trees over nodes enter each node by two ranks, each with half o
 TEST_CASE("plan: nodes are told in the order of the ring", "[plan][nodes]") {
   const Channel channel{0, {4, 2, 0, 1, 3}, {7, 3, 7, 3, 7}};
   CHECK(nodes_of(channel) == std::vector<std::vector<int>>{{4, 2, 0}, {1, 3}});
-  CHECK(node_shape(channel) == NodeShape{2, 2, 3});
+  CHECK(node_shape(channel.node_of) == NodeShape{2, 2, 3});
   const Channel one{0, {1, 0}, {}};
   CHECK(nodes_of(one) == std::vector<std::vector<int>>{{1, 0}});
-  CHECK(node_shape(one) == NodeShape{});
-  CHECK(node_shape(Channel{0, {1, 0}, {5, 5}}) == NodeShape{});
+  CHECK(node_shape(one.node_of) == NodeShape{});
+  CHECK(node_shape({5, 5}) == NodeShape{});
 }

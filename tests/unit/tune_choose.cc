@@ -18,8 +18,6 @@ CallShape call_of(Coll coll, int ranks, size_t bytes, DataType type = DataType::
   return {{coll, ranks, has_root(coll) ? ranks - 1 : 0}, bytes / size_of(type), type, op};
 }
 
-bool whole(Coll coll) { return coll == Coll::all_reduce || coll == Coll::broadcast || coll == Coll::reduce; }
-
 /// The name of what is chosen where nothing is forced.
 std::string pick(Coll coll, size_t bytes, const TuneInputs& inputs, const std::map<std::string, std::string>& variables = {}) {
   return std::string(choose(call_of(coll, inputs.ranks, bytes), rules_of(variables), inputs).value().algorithm->name);
@@ -42,7 +40,7 @@ void require_valid(const CallShape& call, const TuneRules& rules, const TuneInpu
   const size_t block = largest_block(call.spec.coll, bytes, choice.channels, shape.blocks);
   if (!choice.merged) return;
   REQUIRE(shape.widest > 1);
-  REQUIRE((whole(call.spec.coll) || choice.channels == 1));
+  REQUIRE((!counts_per_rank(call.spec.coll) || choice.channels == 1));
   REQUIRE(block <= choice.slice);
   REQUIRE(block * shape.widest <= inputs.slot_capacity);
 }

@@ -105,7 +105,7 @@ Execution running(size_t block, size_t slice) { return {.block = block, .slice =
 
 /// That the model says what the Programs do; for nodes of unlike size (`bound`) that it says no less.
 void check_row(const Algorithm& algorithm, const CollSpec& spec, const Channel& channel, bool bound) {
-  const Footprint model = footprint(algorithm.name, spec, node_shape(channel));
+  const Footprint model = footprint(algorithm.name, spec, node_shape(channel.node_of));
   const Footprint real = measure(algorithm, spec, channel);
   REQUIRE(model.known);
   CHECK(model.depth >= 1);
@@ -165,7 +165,7 @@ TEST_CASE("so it has for ranks on several nodes") {
       const CollSpec spec{coll, nodes * each, has_root(coll) ? nodes * each / 2 : 0};
       if (!algorithm.supports(spec)) continue;
       CAPTURE(algorithm.name, name_of(coll));
-      const Footprint model = footprint(algorithm.name, spec, node_shape(channel));
+      const Footprint model = footprint(algorithm.name, spec, node_shape(channel.node_of));
       const auto [crossing, near] = measure_levels(algorithm, spec, channel);
       CHECK(model.far_hops >= 1);
       CHECK(model.far_hops <= model.depth);

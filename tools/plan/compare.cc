@@ -78,8 +78,6 @@ std::vector<Program> messages() {
   return world;
 }
 
-bool per_rank(Coll coll) { return coll == Coll::all_gather || coll == Coll::reduce_scatter || coll == Coll::all_to_all; }
-
 }  // namespace
 
 std::vector<Task> calibration_tasks(uint64_t most_bytes) {
@@ -138,7 +136,7 @@ Result<Row> predict(HopKind kind, const Task& task, const Costs& costs) {
   TuneInputs inputs;
   inputs.ranks = 2;
   inputs.one_process = kind == HopKind::process;
-  SimCall call{{task.coll, 2, 0}, per_rank(task.coll) ? task.bytes / 2 : task.bytes};
+  SimCall call{{task.coll, 2, 0}, counts_per_rank(task.coll) ? task.bytes / 2 : task.bytes};
   Conditions conditions;
   conditions.slots = inputs.slots;
   conditions.slice = inputs.slot_capacity;

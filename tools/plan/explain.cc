@@ -84,9 +84,7 @@ TuneInputs inputs_of(const ExplainOptions& options, const MachineRanks& there, c
 
 /// Elements of a call whose larger buffer has `bytes`, as its count argument has them.
 size_t count_of(const CallShape& shape, uint64_t bytes) {
-  const Coll coll = shape.spec.coll;
-  const bool whole = coll == Coll::all_reduce || coll == Coll::broadcast || coll == Coll::reduce;
-  return bytes / size_of(shape.type) / (whole ? 1 : static_cast<uint64_t>(shape.spec.ranks));
+  return bytes / size_of(shape.type) / (counts_per_rank(shape.spec.coll) ? static_cast<uint64_t>(shape.spec.ranks) : 1);
 }
 
 struct Sized {

@@ -1,7 +1,6 @@
 #include "tools/plan/machine.h"
 
 #include <algorithm>
-#include <map>
 
 #include "graph/channels.h"
 #include "graph/load.h"
@@ -28,20 +27,9 @@ HopKind kind_of(const topo::Machine& machine, const std::vector<graph::Channel>&
   return HopKind::nvlink;
 }
 
-NodeShape shape_of(const std::vector<int>& node_of) {
-  std::map<int, int> sizes;
-  for (const int node : node_of) ++sizes[node];
-  NodeShape shape{static_cast<int>(sizes.size()), 0, 0};
-  if (!shape.several()) return shape;
-  const auto by_size = [](const auto& a, const auto& b) { return a.second < b.second; };
-  shape.least = std::min_element(sizes.begin(), sizes.end(), by_size)->second;
-  shape.most = std::max_element(sizes.begin(), sizes.end(), by_size)->second;
-  return shape;
-}
-
 }  // namespace
 
-Result<MachineRanks> ranks_of(const topo::Machine& one, int copies) {
+Result<MachineRanks> ranks_of(const topo::Machine& one, int copies, int most_channels) {
   if (copies < 1 || copies > kMostCopies) return fail(Code::invalid_argument, "copies of a machine are 1 to 4096");
   const topo::Machine machine = topo::copies(one, copies);
   std::vector<topo::NodeId> devices = machine.of_kind(topo::NodeKind::gpu);
@@ -52,9 +40,9 @@ Result<MachineRanks> ranks_of(const topo::Machine& one, int copies) {
   it.ranks = static_cast<int>(devices.size());
   if (it.ranks == 1) return it;
   graph::Limits limits;
-  limits.max_channels = kMostChannels;
+  limits.max_channels = most_channels;
   RONDE_TRY(const graph::Joined all, graph::find_channels(machine, devices, graph::Shape::ring, limits));
-  it.nodes = shape_of(all.node_of);
+  it.nodes = node_shape(all.node_of);
   if (it.nodes.several()) it.links.network = graph::total_rate(all.channels);
   if (!gpus) return it;
   it.links.channels = static_cast<int>(all.channels.size());

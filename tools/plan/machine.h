@@ -14,7 +14,7 @@ struct MachineRanks {
 };
 
 /// All GPUs of `copies` of the machine, joined by the network, or all its CPU ranks where it has no GPU; rates are those of the
-/// channels that a search finds. invalid_argument: neither, or nothing that joins them.
-Result<MachineRanks> ranks_of(const topo::Machine& machine, int copies);
+/// channels, at most `most_channels`, that a search finds. invalid_argument: neither, or nothing that joins them.
+Result<MachineRanks> ranks_of(const topo::Machine& machine, int copies, int most_channels = kMostChannels);
 
 }  // namespace ronde::plan::tool
