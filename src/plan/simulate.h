@@ -91,16 +91,19 @@ inline constexpr size_t kMostWaits = 16;
 Result<Simulation> simulate(const topo::Machine& machine, std::span<const topo::NodeId> devices, const SimCall& call,
                             std::span<const SimChannel> channels, const Conditions& conditions = {});
 
-/// A ring of GPUs that are all alike: what an all-reduce takes, without building Programs or running events, for any number of
-/// ranks.
+/// A ring of GPUs that are all alike, on nodes that are: what an all-reduce takes, without building Programs or running events, for
+/// any number of ranks.
 struct EvenRing {
   int64_t ranks = 2;
   uint64_t bytes = 0;
   int64_t channels = 1;
-  HopKind kind = HopKind::nvlink;  ///< of every hop; not network
-  int64_t rate = 1;                ///< MB/s of a hop's narrowest link, which all channels share
+  HopKind kind = HopKind::nvlink;  ///< of the hops inside a node
+  int64_t rate = 1;                ///< MB/s of such a hop's narrowest link, which all channels share
+  int64_t nodes = 1;               ///< where there are several, each channel crosses the network as often
+  int64_t network = 0;             ///< MB/s out of a node, by all channels
 };
-/// ns, as simulate() finds for the same ring by events (within what rounding adds). Conditions as there, not merged, lending.
+/// ns, as simulate() finds for the same ring by events: on one node within what rounding adds, on several within a tenth. Conditions
+/// as there, not merged, lending.
 int64_t even_ring_nanos(const EvenRing& ring, const Conditions& conditions = {});
 
 /// Data of a call as nccl-tests counts it: what algbw divides by the time.

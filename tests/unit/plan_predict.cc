@@ -22,6 +22,9 @@ topo::Machine machine_of(const std::string& text) {
 constexpr const char* kFour =
     "cpu sapphire {\n  2 switch gen5x16 {\n    2 gpu h100\n    nic gen5x16 400G\n  }\n}\nnvlink 0-3 switch x18\n";
 
+constexpr const char* kFourPci = "cpu sapphire {\n  2 switch gen5x16 {\n    2 gpu h100\n    nic gen5x16 400G\n  }\n}\n";
+constexpr const char* kOneEach = "cpu sapphire {\n  switch gen5x16 {\n    gpu h100\n    nic gen5x16 400G\n  }\n}\n";
+
 Task task(Subject subject, CpuWork work, bool both, Coll coll, uint64_t bytes, double nanos) {
   return {subject, work, both, coll, bytes, {nanos, 1e12, nanos / 2}};
 }
@@ -136,6 +139,49 @@ TEST_CASE("simulated machines", "[unit][plan][predict]") {
   REQUIRE(table.ok());
   CHECK(table->find("# AllReduce of 8 ranks, ring, simple, ") == 0);
   CHECK(table->find("\n      16777216 ") != std::string::npos);
+}
+
+TEST_CASE("many ranks: the closed form is what the events give, on several nodes too", "[unit][plan][predict]") {
+  for (const char* text : {kFour, kFourPci, kOneEach}) {
+    const topo::Machine machine = machine_of(text);
+    for (const int copies : {1, 2, 4, 8}) {
+      Scenario scenario;
+      scenario.copies = copies;
+      const auto plan = Plan::make(machine, scenario, built_in_costs());
+      if (!plan.ok() || plan->ranks() < 2) continue;
+      const auto ring = even_ring_of(machine, scenario);
+      INFO((ring.ok() ? std::string() : ring.error().what));
+      REQUIRE(ring.ok());
+      CHECK(ring->ranks == plan->ranks());
+      for (const uint64_t bytes : {uint64_t{1} << 20, uint64_t{1} << 26, uint64_t{1} << 31}) {
+        EvenRing sized = *ring;
+        sized.bytes = bytes;
+        const int64_t closed = even_ring_nanos(sized, {.slice = scenario.slice});
+        const auto events = plan->run(bytes);
+        REQUIRE(events.ok());
+        CAPTURE(text, copies, bytes, closed, events->nanos);
+        CHECK(std::abs(closed - events->nanos) <= events->nanos / 10);
+      }
+    }
+  }
+}
+
+TEST_CASE("many ranks: more than events are run for", "[unit][plan][predict]") {
+  const topo::Machine machine = machine_of(kFour);
+  Scenario scenario;
+  scenario.copies = 100'000;
+  const auto table = simulate_sizes(machine, scenario, built_in_costs(), {uint64_t{8} << 30});
+  INFO((table.ok() ? std::string() : table.error().what));
+  REQUIRE(table.ok());
+  CHECK(table->find("# AllReduce of 400000 ranks, ring, simple, ") == 0);
+  CHECK(table->find("by the closed form") != std::string::npos);
+  scenario.algorithm = "tree";
+  const auto refused = simulate_sizes(machine, scenario, built_in_costs(), {1 << 20});
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().what.find("100000 copies of 4 devices are more than the 16384 ranks that are simulated event by event") == 0);
+  scenario.algorithm = "ring";
+  scenario.protocol = "ll64";
+  CHECK_FALSE(simulate_sizes(machine, scenario, built_in_costs(), {1 << 20}).ok());
 }
 
 TEST_CASE("scenarios and sizes that are none", "[unit][plan][predict]") {

@@ -9,6 +9,7 @@
 #include "graph/channels.h"
 #include "plan/algorithm.h"
 #include "topo/copies.h"
+#include "tools/plan/machine.h"
 #include "tools/plan/names.h"
 
 namespace ronde::plan::tool {
@@ -25,8 +26,6 @@ Result<Protocol> protocol_of(const std::string& name) {
   }
   return bad(fmt::format("\"{}\" is no protocol; there are simple, ll and ll128", name));
 }
-
-bool per_rank(Coll coll) { return coll >= Coll::all_gather && coll <= Coll::scatter; }
 
 std::string end_of(const topo::Machine& machine, topo::ArcId arc, bool end) {
   const topo::Link& link = machine.link(topo::link_of(arc));
@@ -49,13 +48,48 @@ std::string chain_of(const Chain& chain) {
                      chain.hops, chain.room / 1e3);
 }
 
+/// Whether the closed form stands for the events.
+bool beyond_events(const topo::Machine& machine, const Scenario& scenario) {
+  const auto gpus = static_cast<int64_t>(machine.of_kind(topo::NodeKind::gpu).size());
+  return gpus * scenario.copies > kMostByEvents && same_word(scenario.coll, name_of(Coll::all_reduce)) && same_word(scenario.algorithm, "ring");
+}
+
+std::string head_of(const Scenario& scenario, int64_t ranks, size_t channels) {
+  return fmt::format("# {} of {} ranks, {}, {}, {} channels, slices of {} bytes\n", scenario.coll, ranks, scenario.algorithm, scenario.protocol,
+                     channels, scenario.slice);
+}
+
+std::string row_of(const SimCall& call, uint64_t bytes, int64_t nanos, const std::string& rest) {
+  const int64_t algbw = nanos == 0 ? 0 : static_cast<int64_t>(static_cast<__int128>(size_of_call(call)) * 1000 / nanos);
+  return fmt::format("{:>14} {:>12.1f} {:>10.2f} {:>10.2f}{}\n", bytes, nanos / 1e3, algbw / 1e3, busbw_of(call, nanos) / 1e3, rest);
+}
+
+constexpr const char* kColumns = "{:>14} {:>12} {:>10} {:>10}{}\n";
+
+Result<std::string> sizes_by_closed_form(const topo::Machine& machine, const Scenario& scenario, const Costs& costs,
+                                         const std::vector<uint64_t>& sizes) {
+  RONDE_TRY(EvenRing ring, even_ring_of(machine, scenario));
+  Conditions conditions;
+  RONDE_TRY(conditions.protocol, protocol_of(scenario.protocol));
+  conditions.slice = scenario.slice;
+  conditions.costs = &costs;
+  std::string text = head_of(scenario, ring.ranks, static_cast<size_t>(ring.channels));
+  text += fmt::format("# by the closed form: rings of more than {} ranks are not run event by event\n", kMostByEvents);
+  text += fmt::format(kColumns, "bytes", "us", "algbw GB/s", "busbw GB/s", "");
+  for (const uint64_t bytes : sizes) {
+    ring.bytes = bytes;
+    text += row_of({{Coll::all_reduce, static_cast<int>(ring.ranks), 0}, bytes}, bytes, even_ring_nanos(ring, conditions), "");
+  }
+  return text;
+}
+
 }  // namespace
 
 Result<Plan> Plan::make(const topo::Machine& machine, const Scenario& scenario, const Costs& costs) {
   if (scenario.copies < 1 || scenario.slots < 1 || scenario.slice < 1) return bad("copies, slots and slice have to be above 0");
   const size_t one = std::max(machine.of_kind(topo::NodeKind::gpu).size(), machine.of_kind(topo::NodeKind::cpu_rank).size());
   if (one * static_cast<size_t>(scenario.copies) > kMostRanks) {
-    return bad(fmt::format("{} copies of {} devices are more than the {} ranks that are simulated event by event", scenario.copies, one, kMostRanks));
+    return bad(fmt::format("{} copies of {} devices are more than the {} ranks that are simulated event by event; more are possible for AllReduce by ring of GPUs", scenario.copies, one, kMostRanks));
   }
   Plan plan;
   plan.machine_ = topo::copies(machine, scenario.copies);
@@ -101,21 +135,36 @@ Result<Simulation> Plan::run(uint64_t bytes) const {
   for (size_t c = 0; c < channels_.size(); ++c) channels.push_back({worlds_[world_of_[c]], &channels_[c]});
   Conditions conditions = conditions_;
   conditions.costs = &costs_;
-  const uint64_t share = per_rank(spec_.coll) ? bytes / static_cast<uint64_t>(spec_.ranks) : bytes;
-  return simulate(machine_, devices_, {spec_, share}, channels, conditions);
+  return simulate(machine_, devices_, call(bytes), channels, conditions);
+}
+
+SimCall Plan::call(uint64_t bytes) const {
+  return {spec_, counts_per_rank(spec_.coll) ? bytes / static_cast<uint64_t>(spec_.ranks) : bytes};
+}
+
+Result<EvenRing> even_ring_of(const topo::Machine& machine, const Scenario& scenario) {
+  const int sample = std::min(scenario.copies, 2);  // the rates of rings do not depend on the number of nodes
+  RONDE_TRY(const MachineRanks part, ranks_of(machine, sample, scenario.channels > 0 ? scenario.channels : graph::Limits().max_channels));
+  if (part.links.inside == 0) return bad("the closed form is for rings of two GPUs or more");
+  EvenRing ring;
+  ring.ranks = int64_t{part.ranks} / sample * scenario.copies;
+  ring.channels = part.links.channels;
+  ring.kind = part.links.kind;
+  ring.rate = part.links.inside;
+  ring.nodes = int64_t{part.nodes.nodes} * scenario.copies / sample;
+  ring.network = part.links.network;
+  return ring;
 }
 
 Result<std::string> simulate_sizes(const topo::Machine& machine, const Scenario& scenario, const Costs& costs,
                                    const std::vector<uint64_t>& sizes) {
+  if (beyond_events(machine, scenario)) return sizes_by_closed_form(machine, scenario, costs, sizes);
   RONDE_TRY(const Plan plan, Plan::make(machine, scenario, costs));
-  std::string text = fmt::format("# {} of {} ranks, {}, {}, {} channels, slices of {} bytes\n", scenario.coll, plan.ranks(),
-                                 scenario.algorithm, scenario.protocol, plan.channels(), scenario.slice);
-  text += fmt::format("{:>14} {:>12} {:>10} {:>10}  {}\n", "bytes", "us", "algbw GB/s", "busbw GB/s",
-                      "busiest links; where the time goes, us");
+  std::string text = head_of(scenario, plan.ranks(), plan.channels());
+  text += fmt::format(kColumns, "bytes", "us", "algbw GB/s", "busbw GB/s", "  busiest links; where the time goes, us");
   for (const uint64_t bytes : sizes) {
     RONDE_TRY(const Simulation it, plan.run(bytes));
-    text += fmt::format("{:>14} {:>12.1f} {:>10.2f} {:>10.2f}  {}; {}\n", bytes, it.nanos / 1e3, it.algbw / 1e3, it.busbw / 1e3,
-                        links_of(plan.machine(), it), chain_of(it.chain));
+    text += row_of(plan.call(bytes), bytes, it.nanos, fmt::format("  {}; {}", links_of(plan.machine(), it), chain_of(it.chain)));
   }
   return text;
 }

@@ -9,6 +9,9 @@
 
 namespace ronde::plan::tool {
 
+/// Events grow with the square of a ring's ranks.
+inline constexpr int64_t kMostByEvents = 1024;
+
 /// What is asked for.
 struct Scenario {
   std::string coll = "AllReduce";
@@ -29,6 +32,8 @@ class Plan {
   static Result<Plan> make(const topo::Machine& machine, const Scenario& scenario, const Costs& costs);
   /// `bytes`: of the larger buffer of a rank, as nccl-tests counts.
   Result<Simulation> run(uint64_t bytes) const;
+  /// The call with that many bytes.
+  SimCall call(uint64_t bytes) const;
   int ranks() const { return spec_.ranks; }
   size_t channels() const { return channels_.size(); }
   const topo::Machine& machine() const { return machine_; }
@@ -44,9 +49,13 @@ class Plan {
   std::vector<size_t> world_of_;              ///< by channel
 };
 
-/// A table, one line a size: time, bandwidths, the busiest links, what the last chain of Moves waited for.
+/// A table, one line a size: time, bandwidths, the busiest links, what the last chain of Moves waited for. Of an all-reduce by rings of
+/// more GPUs than kMostByEvents time and bandwidths alone, by the closed form, which the table says.
 Result<std::string> simulate_sizes(const topo::Machine& machine, const Scenario& scenario, const Costs& costs,
                                    const std::vector<uint64_t>& sizes);
+/// The rings over all GPUs of any number of copies, from the channels of two of them; without `bytes`. invalid_argument where there
+/// are no rings of GPUs.
+Result<EvenRing> even_ring_of(const topo::Machine& machine, const Scenario& scenario);
 /// The table of published figures for up to `most_copies` copies of a machine, predicted from the machines in `folder`.
 Result<std::string> published(const std::string& folder, const Costs& costs, int most_copies);
 
