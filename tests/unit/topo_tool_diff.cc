@@ -10,6 +10,7 @@
 #include "tools/topo/gather.h"
 #include "topo/copies.h"
 #include "topo/text.h"
+#include "topo/xml.h"
 
 using namespace ronde;
 using namespace ronde::topo;
@@ -81,6 +82,32 @@ TEST_CASE("gather: kinds of ports alone, equal things equal", "[unit][topo_tool]
   const auto again = from_text(tool::report(m), "report");
   REQUIRE(again.ok());
   CHECK(again->machine == anonymous);
+}
+
+TEST_CASE("a gathered machine has nothing of a file's texts and identities", "[unit][topo_tool]") {
+  const auto read = from_xml(
+      R"(<system version="1"><cpu host_hash="0xdeadbeefcafe" numaid="0" affinity="f" arch="node17.corp" vendor="/home/jo" familyid="6">
+           <pci busid="0000:01:00.0" class="0x030200" vendor="0x10de"><gpu dev="0" sm="100" gcn="GPU-5f3c" domain="0xfeedfacefeed">
+             <nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci>
+           <pci busid="0000:02:00.0" class="0x030200" vendor="0x10de"><gpu dev="1" sm="100" gcn="90a" domain="0xfeedfacefeed">
+             <nvlink target="fffffff:ff:ff.0" count="18" tclass="0x068000"/></gpu></pci>
+           <pci busid="0000:03:00.0" class="0x020000"><nic>
+             <net name="enx001122334455" dev="0" port="1" guid="0x1122334455667788"/>
+             <net name="ib-node17" dev="1" port="1" guid="0x1122334455667789"/></nic></pci></cpu></system>)",
+      "m.xml");
+  INFO((read.ok() ? std::string() : read.error().what));
+  REQUIRE(read.ok());
+  const std::string text = tool::report(read->machine);
+  INFO(text);
+  for (const char* secret : {"deadbeef", "node17", "corp", "/home", "5f3c", "feedface", "1122", "3344", "7788", "enx"}) {
+    CHECK(text.find(secret) == std::string::npos);
+  }
+  CHECK(text.find("gcn=90a") != std::string::npos);
+  const auto again = from_text(text, "report");
+  REQUIRE(again.ok());
+  CHECK(again->machine.links == read->machine.links);
+  CHECK(again->machine.gpus.at(0).domain == 1);
+  CHECK(again->machine.gpus.at(1).domain == 1);
 }
 
 TEST_CASE("NCCL's figures: lowered until they fit, and none of what is no table", "[unit][topo_tool]") {

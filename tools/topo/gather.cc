@@ -19,6 +19,30 @@ constexpr const char* kKinds[] = {"mlx5_bond", "mlx5", "mlx4", "bnxt_re", "irdma
                                   "cxi",       "hsn",  "ibp",  "ibs",     "ib",    "qedr",  "rxe",   "siw",   "bond",  "eth",
                                   "enp",       "ens",  "eno",  "enP",     "usb",   "net",   "opa",   "hfi1",  "cxgb4", "vmnic"};
 
+// Texts that files may state freely; what is none of these could be anything.
+constexpr std::string_view kArchitectures[] = {"x86_64", "arm64", "ppc64", "riscv64", "loongarch64", "s390x"};
+constexpr std::string_view kVendors[] = {"GenuineIntel", "AuthenticAMD", "HygonGenuine", "CentaurHauls", "  Shanghai  "};
+
+template <size_t n>
+void keep_known(const std::string_view (&known)[n], std::string& text) {
+  if (std::find(std::begin(known), std::end(known), text) == std::end(known)) text.clear();
+}
+
+/// "gfx942", "90a"
+bool is_architecture(std::string_view gcn) {
+  if (gcn.substr(0, 3) == "gfx") gcn.remove_prefix(3);
+  return gcn.size() <= 4 && gcn.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+/// Numbers from 1 for identities: equal ones for equal ones, 0 for none.
+class Numbers {
+ public:
+  uint64_t of(uint64_t identity) { return identity == 0 ? 0 : numbers_.emplace(identity, numbers_.size() + 1).first->second; }
+
+ private:
+  std::map<uint64_t, uint64_t> numbers_;
+};
+
 }  // namespace
 
 std::string kind_of_port(std::string_view name) {
@@ -33,15 +57,22 @@ std::string kind_of_port(std::string_view name) {
 
 Machine anonymous(const Machine& machine) {
   Machine m = machine;
-  std::map<uint64_t, uint64_t> hosts;
-  for (Host& host : m.hosts) {
-    if (host.hash != 0) host.hash = hosts.emplace(host.hash, hosts.size() + 1).first->second;
+  Numbers hosts;
+  for (Host& host : m.hosts) host.hash = hosts.of(host.hash);
+  for (Numa& numa : m.numas) {
+    keep_known(kArchitectures, numa.arch);
+    keep_known(kVendors, numa.vendor);
   }
-  std::map<uint64_t, uint64_t> guids;
+  Numbers domains;
+  for (Gpu& gpu : m.gpus) {
+    gpu.domain = domains.of(gpu.domain);
+    if (!is_architecture(gpu.gcn)) gpu.gcn.clear();
+  }
+  Numbers guids;
   std::map<std::string, int> numbers;
   std::map<std::string, std::string> names;
   for (Port& port : m.ports) {
-    if (port.guid && *port.guid != 0) port.guid = guids.emplace(*port.guid, guids.size() + 1).first->second;
+    if (port.guid) port.guid = guids.of(*port.guid);
     if (port.name.empty()) continue;
     const auto [name, is_new] = names.emplace(port.name, "");
     if (is_new) {
@@ -57,7 +88,7 @@ std::string report(const Machine& machine) {
   return fmt::format(
              "# A machine, gathered by ronde-topo {}.{}.{}. Bus ids, PCI ids, models, CPU numbers, speeds and links are as "
              "found;\n"
-             "# hosts, GUIDs and ports have numbers in place of their names. ronde-topo show reads this file.\n",
+             "# hosts, NVLink domains, GUIDs and ports have numbers in place of their names. ronde-topo show reads this file.\n",
              RONDE_MAJOR, RONDE_MINOR, RONDE_PATCH) +
          to_text(anonymous(machine));
 }

@@ -100,8 +100,8 @@ void add_gather(CLI::App& app, int& status) {
       std::string(
           "In it: NUMA nodes and their CPU numbers, models of CPUs and GPUs, bus ids, PCI ids, link speeds, numbers and speeds "
           "of\n"
-          "ports, links between devices. Identities of hosts, GUIDs and names of ports become numbers; of a port's name its\n"
-          "kind is kept (mlx5_3: mlx5_0, a name of no known kind: port_0). Not in it: host names, addresses, serial numbers.\n"
+          "ports, links between devices. Identities of hosts and NVLink domains, GUIDs and names of ports become\n"
+          "numbers; of a port's name its kind is kept (mlx5_3: mlx5_0, a name of no known kind: port_0). Not in it: host names, addresses, serial numbers.\n"
           "It is a text: read it before you send it. ronde-topo show reads it.\n\n"
           "Example: ronde-topo gather -o machine.txt\n\n") +
       kStatuses);
