@@ -30,7 +30,8 @@ struct alignas(64) Slot {
 };
 static_assert(sizeof(Slot) == 64);
 
-/// Head of the queue in shared memory; slots follow, then their data.
+/// Head of the queue in shared memory; slots follow, each with its data right behind it, so that a slot and what it carries are one
+/// piece of memory (and one message of a network).
 struct FifoHeader {
   alignas(64) std::atomic<uint64_t> tail;     ///< slots published; writer
   std::atomic<uint32_t> revoked;              ///< 1: nothing lent may be read any more; writer
@@ -46,20 +47,20 @@ constexpr size_t fifo_bytes(uint32_t slots, uint32_t slot_capacity) {
 /// One end's view of a queue. A null view (header == nullptr) is a connection that the writer has not made yet.
 struct FifoView {
   FifoHeader* header = nullptr;
-  Slot* slot = nullptr;
-  std::byte* data = nullptr;
   uint32_t slots = 0;
   uint32_t slot_capacity = 0;
 
   explicit operator bool() const { return header != nullptr; }
-  std::byte* data_of(uint64_t number) const { return data + (number % slots) * size_t{slot_capacity}; }
-  Slot& slot_of(uint64_t number) const { return slot[number % slots]; }
+  Slot& slot_of(uint64_t number) const {
+    return *reinterpret_cast<Slot*>(reinterpret_cast<std::byte*>(header + 1) + (number % slots) * (sizeof(Slot) + size_t{slot_capacity}));
+  }
+  std::byte* data_of(uint64_t number) const { return reinterpret_cast<std::byte*>(&slot_of(number) + 1); }
 };
 
-/// View of the queue at `at`: fifo_bytes(slots, slot_capacity) bytes, 64-byte aligned; zeros are an empty queue.
+/// View of the queue at `at`: fifo_bytes(slots, slot_capacity) bytes, 64-byte aligned; zeros are an empty queue. The capacity is a
+/// multiple of 64.
 inline FifoView view_fifo(std::byte* at, uint32_t slots, uint32_t slot_capacity) {
-  auto* slot = reinterpret_cast<Slot*>(at + sizeof(FifoHeader));
-  return FifoView{reinterpret_cast<FifoHeader*>(at), slot, reinterpret_cast<std::byte*>(slot + slots), slots, slot_capacity};
+  return FifoView{reinterpret_cast<FifoHeader*>(at), slots, slot_capacity};
 }
 
 /// Reader's side of a loan: at most this much is read between two looks at `revoked`, which bounds how long an owner waits.
@@ -80,7 +81,7 @@ inline bool end_reading(const FifoView& fifo, Slot& slot) {
 /// Owner's side: after revoking, true while a reader is still inside a chunk.
 inline bool loan_readers(const FifoView& fifo) {
   for (uint32_t i = 0; i < fifo.slots; ++i) {
-    if (fifo.slot[i].reading.load(std::memory_order_seq_cst) != 0) return true;  // pairs with begin_reading/end_reading
+    if (fifo.slot_of(i).reading.load(std::memory_order_seq_cst) != 0) return true;  // pairs with begin_reading/end_reading
   }
   return false;
 }
