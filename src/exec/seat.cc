@@ -119,15 +119,7 @@ Error Seat::error() const {
 void Seat::fail_all(const Error& error) {
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
-    ControlBlock& block = fabric_->control(peer);
-    uint32_t empty = 0;
-    // acq_rel claims the box for one writer; the release below pairs with the acquire in take_mail.
-    if (!block.mail.compare_exchange_strong(empty, 1, std::memory_order_acq_rel)) continue;
-    block.mail_code = static_cast<uint32_t>(error.code);
-    const size_t n = std::min(error.what.size(), sizeof block.mail_text - 1);
-    memcpy(block.mail_text, error.what.data(), n);
-    block.mail_text[n] = '\0';
-    block.mail.store(2, std::memory_order_seq_cst);
+    leave_mail(fabric_->control(peer), static_cast<uint32_t>(error.code), error.what);
     fabric_->ring(peer);
   }
   fail(error);

@@ -1,9 +1,12 @@
 // The control block: what a rank tells the others about itself, in memory that they all can read.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <string_view>
 
 namespace ronde {
 
@@ -40,6 +43,18 @@ struct ControlBlock {
   char mail_text[1016];
   alignas(64) CallRecord history[kCallHistory];
 };
+
+/// Leaves a fatal error (`code` of ncclResult_t) in the mailbox of a rank, unless it has one. The rank's Bell is to be rung after it.
+inline void leave_mail(ControlBlock& block, uint32_t code, std::string_view text) {
+  uint32_t empty = 0;
+  // acq_rel claims the box for one writer; the store of 2 pairs with the acquire in take_mail.
+  if (!block.mail.compare_exchange_strong(empty, 1, std::memory_order_acq_rel)) return;
+  block.mail_code = code;
+  const size_t n = std::min(text.size(), sizeof block.mail_text - 1);
+  memcpy(block.mail_text, text.data(), n);
+  block.mail_text[n] = '\0';
+  block.mail.store(2, std::memory_order_seq_cst);
+}
 
 /// Bytes of a control block with its wait set, a multiple of 64.
 constexpr size_t control_bytes(int ranks) {
