@@ -12,12 +12,6 @@
 namespace ronde {
 namespace {
 
-// Set when the process begins to destroy its static objects: from then on the thread, which nobody stops, touches nothing.
-std::atomic<bool> exiting{false};
-struct ExitMark {
-  ~ExitMark() { exiting.store(true, std::memory_order_seq_cst); }
-};
-
 Error descriptor_failure(const char* attempted) {
   return system_failure(errno, std::string(attempted) + " (" + descriptor_use() + ")",
                         "raise `ulimit -n` if it is the descriptors", Scope::process);
@@ -26,7 +20,6 @@ Error descriptor_failure(const char* attempted) {
 }  // namespace
 
 Result<std::shared_ptr<Monitor>> Monitor::start(After after) {
-  static ExitMark mark;
   std::shared_ptr<Monitor> monitor(new Monitor);
   monitor->after_ = std::move(after);
   monitor->epoll_ = BootFd(epoll_create1(EPOLL_CLOEXEC));
@@ -101,7 +94,7 @@ void Monitor::run() {
   while (!stopping_.load(std::memory_order_seq_cst)) {
     const int n = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), again ? 2 : -1);
     // The process ends with the thread in here, unless a communicator is closed even later, by what was registered before it.
-    if (exiting.load(std::memory_order_seq_cst)) stopping_.wait(false, std::memory_order_seq_cst);
+    if (process_exits()) stopping_.wait(false, std::memory_order_seq_cst);
     for (int i = 0; i < n && !stopping_.load(std::memory_order_seq_cst); ++i) dispatch(events[static_cast<size_t>(i)].data.u64);
     if (!stopping_.load(std::memory_order_seq_cst)) again = after_();
   }

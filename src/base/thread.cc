@@ -17,6 +17,10 @@ namespace {
 
 std::atomic<int> live_threads{0};
 std::atomic<bool> is_forked{false};
+std::atomic<bool> exiting{false};
+struct ExitMark {
+  ~ExitMark() { exiting.store(true, std::memory_order_seq_cst); }
+};
 
 // A thread inherits the mask of the one that makes it: block before, restore after, and no signal can slip in between.
 class SignalsBlocked {
@@ -36,6 +40,7 @@ class SignalsBlocked {
 }  // namespace
 
 Result<std::thread> start_thread(const char* name, std::function<void()> body) {
+  static ExitMark mark;
   int trouble = ENOMEM;
   live_threads.fetch_add(1, std::memory_order_relaxed);  // a count for diagnosis; orders nothing
   try {
@@ -56,6 +61,8 @@ Result<std::thread> start_thread(const char* name, std::function<void()> body) {
   return system_failure(trouble, fmt::format("starting the thread \"{}\"", name),
                         trouble == ENOMEM ? "free memory" : "raise `ulimit -u` or the container's pids limit");
 }
+
+bool process_exits() { return exiting.load(std::memory_order_seq_cst); }
 
 int own_threads() { return live_threads.load(std::memory_order_relaxed); }
 

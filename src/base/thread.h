@@ -22,6 +22,9 @@ bool forked();
 /// Begins to watch for fork(); idempotent. Called when the first communicator is made.
 void watch_forks();
 
+/// True once the process destroys its static objects: from then on a thread of ours, which nobody stops, touches nothing.
+bool process_exits();
+
 /// The host's name, up to the first dot.
 const std::string& host_name();
 
