@@ -5,6 +5,8 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <tuple>
 
 #include "base/lists.h"
@@ -29,6 +31,18 @@ bool family_fits(const Interface& interface, std::string_view family) {
   return family == "any" || family == (interface.address.family == 4 ? "AF_INET" : "AF_INET6");
 }
 
+/// The number of bits set in a netmask.
+uint8_t prefix_of(const sockaddr* netmask, const Address& address) {
+  if (netmask == nullptr) return 0;
+  sockaddr_storage mask{};  // the kernel's may say no family
+  std::memcpy(&mask, netmask, address.family == 4 ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
+  const auto* at = address.family == 4 ? reinterpret_cast<const uint8_t*>(&reinterpret_cast<sockaddr_in*>(&mask)->sin_addr)
+                                       : reinterpret_cast<const uint8_t*>(&reinterpret_cast<sockaddr_in6*>(&mask)->sin6_addr);
+  int bits = 0;
+  for (int i = 0; i < (address.family == 4 ? 4 : 16); ++i) bits += std::popcount(at[i]);
+  return static_cast<uint8_t>(bits);
+}
+
 }  // namespace
 
 std::vector<Interface> list_interfaces() {
@@ -40,6 +54,7 @@ std::vector<Interface> list_interfaces() {
     interface.name = one->ifa_name;
     interface.address = from_sockaddr(one->ifa_addr);
     if (interface.address.family == 0) continue;
+    interface.prefix = prefix_of(one->ifa_netmask, interface.address);
     interface.up = (one->ifa_flags & IFF_UP) != 0 && (one->ifa_flags & IFF_RUNNING) != 0;
     interface.loopback = (one->ifa_flags & IFF_LOOPBACK) != 0;
     all.push_back(std::move(interface));

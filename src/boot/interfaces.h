@@ -17,6 +17,7 @@ struct Interface {
   Address address;  ///< port 0; scope set where link-local
   bool up = false;  ///< up and with carrier
   bool loopback = false;
+  uint8_t prefix = 0;  ///< leading bits that the addresses of its network share; 0: not known
 };
 
 /// All addresses of this host, in the kernel's order; empty where they cannot be read.
