@@ -64,6 +64,26 @@ class Bootstrap {
   virtual ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) = 0;
   /// The point in time that ends the all-gathers that follow; nullopt: again RONDE_INIT_TIMEOUT for each.
   virtual void set_deadline(std::optional<Deadline> deadline) = 0;
+
+  using OnPost = std::function<void(int from, std::span<const std::byte> message)>;
+  using OnGone = std::function<void(int peer, const Error& why)>;
+  /// Messages beside the exchanges; replaces the handlers of before, null for both sets none. What came while there were none is
+  /// kept, and delivered in order to the next. `on_gone` (may be null): the process of `peer`, a rank that this one has posted to
+  /// or been posted to by, died or cannot be reached any more (noticed within half a minute); `why` is a remote_error that names
+  /// it. Told once per peer, after all that came from it; not where the peer's Bootstrap was destroyed in order.
+  ///
+  /// Handlers run one at a time for one rank, in the order in which news came, on a thread of the bootstrap, of another rank of
+  /// this process inside its post(), or of the caller of listen_posts; inside this rank's own post() only where it posts to
+  /// itself. They must be quick and wait for nothing; they may post, and set other handlers. No handler of before runs when this
+  /// returns, unless it is called from inside one. Any thread.
+  virtual void listen_posts(OnPost on_post, OnGone on_gone) = 0;
+  /// Copies `message` and sends it to the `on_post` of `peer` (may be this rank). Any thread, at any time in the life of the
+  /// Bootstrap, during exchanges, after one has failed and after the abort word is raised too. Never blocks: waits inside the
+  /// bootstrap while a connection is being made (RONDE_INIT_TIMEOUT at most, then `on_gone`). Messages to one peer keep their
+  /// order. Success says nothing about arrival: what a peer that has left or died has not taken is lost. invalid_argument for a
+  /// rank outside or more than 1 GiB, invalid_usage after fork().
+  virtual Result<> post(int peer, std::span<const std::byte> message) = 0;
+
   /// "in process", "unix socket", "TCP over eth0", or several of them, for the log.
   virtual std::string describe() const = 0;
 

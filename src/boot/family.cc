@@ -92,6 +92,31 @@ Result<std::shared_ptr<Link>> Family::reach(const Target& target, const Patience
   }
 }
 
+std::optional<Error> Family::post(const Target& target, const FrameHeader& header, std::span<const std::byte> payload,
+                                  const Patience& patience) {
+  const std::lock_guard lock(mutex_);
+  Peer& peer = peers_[target.key];
+  if (peer.out) {
+    peer.out->send(header, payload);  // if it takes nothing more, its end is near
+    return std::nullopt;
+  }
+  if (!peer.gone && !peer.dialling) dial(peer, target, patience);
+  if (!peer.gone) peer.waiting.emplace_back(header, Bytes(payload.begin(), payload.end()));
+  return peer.gone;
+}
+
+void Family::send_last(uint64_t key, const FrameHeader& header, std::span<const std::byte> payload) {
+  const std::lock_guard lock(mutex_);
+  const auto at = peers_.find(key);
+  if (at == peers_.end()) return;
+  Peer& peer = at->second;
+  if (peer.out) {
+    peer.out->send(header, payload);
+  } else if (!peer.waiting.empty()) {
+    peer.waiting.emplace_back(header, Bytes(payload.begin(), payload.end()));
+  }
+}
+
 void Family::watch(const Target& target) {
   const std::lock_guard lock(mutex_);
   Peer& peer = peers_[target.key];
@@ -130,6 +155,8 @@ void Family::link_up(const std::shared_ptr<Link>& link) {
     peer.was_up = true;
     peer.gone.reset();
     if (!peer.out) peer.out = link;
+    for (const auto& [header, payload] : peer.waiting) peer.out->send(header, payload);
+    peer.waiting.clear();
   }
   changed_.notify_all();
   RONDE_INFO(bootstrap, "connected with {} through {}", link->peer(), link->route());
@@ -153,6 +180,7 @@ void Family::link_closed(const Link& link, bool was_up) {
   changed_.notify_all();
   touch_all();
   if (!last) return;
+  tell_lost(link.process(), error);
   if (const auto root = find_root(id_, node_->process())) root->lost(link.process(), link.why());
 }
 
@@ -173,23 +201,33 @@ void Family::dial_trouble(uint64_t key, const std::string& text) {
 }
 
 void Family::dial_ended(uint64_t key, Error error) {
+  bool lost = false;
   {
     const std::lock_guard lock(mutex_);
     Peer& peer = peers_[key];
     peer.dialling = false;
-    if (!peer.out) peer.gone = std::move(error);
+    lost = !peer.out;
+    if (lost) peer.gone = error;
+    if (lost) peer.waiting.clear();
   }
   changed_.notify_all();
   touch_all();
+  if (lost) tell_lost(key, error);
+}
+
+std::vector<std::shared_ptr<Mailbox>> Family::all_boxes() {
+  std::vector<std::shared_ptr<Mailbox>> boxes;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, box] : boxes_) boxes.push_back(box);
+  return boxes;
 }
 
 void Family::touch_all() {
-  std::vector<std::shared_ptr<Mailbox>> boxes;
-  {
-    const std::lock_guard lock(mutex_);
-    for (const auto& [key, box] : boxes_) boxes.push_back(box);
-  }
-  for (const auto& box : boxes) box->touch();
+  for (const auto& box : all_boxes()) box->touch();
+}
+
+void Family::tell_lost(uint64_t process, const Error& why) {
+  for (const auto& box : all_boxes()) box->posts().lost(process, why);
 }
 
 void Family::deliver(const FrameHeader& header, std::span<const std::byte> payload, const std::shared_ptr<Link>& link) {
@@ -213,6 +251,10 @@ void Family::deliver(const FrameHeader& header, std::span<const std::byte> paylo
   if (!box) return;
   if (header.kind == FrameKind::data) box->put(header.from, header.tag, Bytes(payload.begin(), payload.end()));
   if (header.kind == FrameKind::leave) box->leave(header.from);
+  if (header.kind == FrameKind::post) {
+    box->posts().know(header.from, link->process());
+    box->posts().put(header.from, Bytes(payload.begin(), payload.end()));
+  }
   if (header.kind == FrameKind::poison) box->poison(exchange_of(header.tag), unpack_error(payload));
 }
 

@@ -13,6 +13,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "boot/address.h"
@@ -52,6 +53,12 @@ class Family : public std::enable_shared_from_this<Family> {
 
   /// The connection to a process, made if there is none. Blocks within `patience`. remote_error says why it cannot be reached.
   Result<std::shared_ptr<Link>> reach(const Target& target, const Patience& patience);
+  /// Sends over the connection to a process. Never blocks: while one is being made, for `patience` at most, what is posted waits
+  /// here. Why the process is gone, if it is; what was posted is lost then.
+  std::optional<Error> post(const Target& target, const FrameHeader& header, std::span<const std::byte> payload,
+                            const Patience& patience);
+  /// Behind what was posted, if there is a connection or posts wait for one; lost otherwise.
+  void send_last(uint64_t key, const FrameHeader& header, std::span<const std::byte> payload);
   /// Begins to make a connection, so that the peer's death will be noticed.
   void watch(const Target& target);
   /// The connection if there is one.
@@ -78,6 +85,7 @@ class Family : public std::enable_shared_from_this<Family> {
     bool dialling = false;
     std::string trouble;  ///< of the last attempt
     std::optional<Error> gone;
+    std::vector<std::pair<FrameHeader, Bytes>> waiting;  ///< posts, until there is `out`
   };
   struct MailKey {
     Token token;
@@ -86,7 +94,9 @@ class Family : public std::enable_shared_from_this<Family> {
   };
 
   void dial(Peer& peer, const Target& target, const Patience& patience);  // mutex_ held
+  std::vector<std::shared_ptr<Mailbox>> all_boxes();
   void touch_all();
+  void tell_lost(uint64_t process, const Error& why);
 
   const std::shared_ptr<Node> node_;
   const Secret secret_;

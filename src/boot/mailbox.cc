@@ -36,6 +36,7 @@ std::map<uint64_t, Error> Mailbox::poison() {
 }
 
 void Mailbox::leave(int from) {
+  posts_.leave(from);
   {
     const std::lock_guard lock(mutex_);
     left_.insert(from);

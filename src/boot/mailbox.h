@@ -14,6 +14,7 @@
 #include "base/abort.h"
 #include "base/clock.h"
 #include "base/result.h"
+#include "boot/posts.h"
 #include "boot/wire.h"
 
 namespace ronde {
@@ -57,6 +58,8 @@ class Mailbox {
   void leave(int from);
   /// Makes a waiting take look again.
   void touch();
+  /// What came beside the exchanges.
+  Posts& posts() { return posts_; }
 
   /// The next message of (from, tag) if it is there.
   std::optional<Bytes> poll(int from, uint64_t tag);
@@ -66,6 +69,8 @@ class Mailbox {
 
  private:
   bool pop(int from, uint64_t tag, Bytes* out);  // mutex_ held
+
+  Posts posts_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

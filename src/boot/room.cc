@@ -17,6 +17,12 @@ namespace {
 constexpr double kBelieveRefusal = 1;  // seconds: a peer has listened since before it was known
 constexpr uint64_t kWatchAfter = 200 * kMillisecond;
 
+Result<> check_size(std::span<const std::byte> message) {
+  if (message.size() <= kMaxFrame) return {};
+  return fail(Code::invalid_argument,
+              fmt::format("{} bytes are too many for one message of the bootstrap: at most {}", message.size(), kMaxFrame));
+}
+
 }  // namespace
 
 Room::Room(RoomParts parts, const Token& token, int rank)
@@ -27,6 +33,7 @@ Room::~Room() {
     new RoomParts(std::move(parts_));  // a forked child has no thread behind these, and must not touch the parent's locks
     return;
   }
+  mailbox_->posts().listen(nullptr, nullptr);
   FrameHeader header;
   header.kind = FrameKind::leave;
   header.token = token_;
@@ -39,8 +46,8 @@ Room::~Room() {
     header.to = peer;
     if (local(peer)) {
       if (const auto box = parts_.family->mailbox(token_, peer)) box->leave(rank_);
-    } else if (const auto link = parts_.family->linked(place(peer).process)) {
-      link->send(header, {});
+    } else {
+      parts_.family->send_last(place(peer).process, header, {});
     }
   }
   parts_.family->close_mailbox(token_, rank_);
@@ -84,10 +91,7 @@ Result<> Room::push_local(int peer, uint64_t tag, std::span<const std::byte> byt
 }
 
 Result<> Room::push_remote(int peer, uint64_t tag, std::span<const std::byte> bytes, const Patience& patience) {
-  if (bytes.size() > kMaxFrame) {
-    return fail(Code::invalid_argument,
-                fmt::format("{} bytes are too many for one message of the bootstrap: at most {}", bytes.size(), kMaxFrame));
-  }
+  RONDE_TRY(check_size(bytes));
   Result<std::shared_ptr<Link>> link = parts_.family->reach(target(peer), patience);
   if (!link.ok()) {
     const bool gone = parts_.family->gone(place(peer).process).has_value();
@@ -213,6 +217,40 @@ Result<std::unique_ptr<Bootstrap>> Room::shrink_job(const std::vector<int>& surv
   RONDE_TRY(room->gather_parts(all, {"Shrink", 0, child_patience(abort)}));
   room->numbers_.clear();
   return std::unique_ptr<Bootstrap>(std::move(room));
+}
+
+void Room::listen_posts(OnPost on_post, OnGone on_gone) {
+  if (getpid() != pid_) return;
+  const auto told = [this, on_gone = std::move(on_gone)](int peer, const Error& why) {
+    if (!on_gone) return;
+    const std::string what = fmt::format("{} died or cannot be reached any more: {}", name(peer), why.what);
+    on_gone(peer, fail(Code::remote_error, what, Scope::communicator));
+  };
+  mailbox_->posts().listen(std::move(on_post), told);
+}
+
+Result<> Room::post(int peer, std::span<const std::byte> message) {
+  RONDE_TRY(usable());
+  if (peer < 0 || peer >= size()) return fail(Code::invalid_argument, fmt::format("a message to rank {} of {}", peer, size()));
+  RONDE_TRY(check_size(message));
+  if (local(peer)) {
+    if (const auto box = parts_.family->mailbox(token_, peer)) box->posts().put(rank_, Bytes(message.begin(), message.end()));
+    return {};
+  }
+  const uint64_t process = place(peer).process;
+  mailbox_->posts().know(peer, process);  // before it is asked for: a death after this is told anyway
+  FrameHeader header;
+  header.kind = FrameKind::post;
+  header.length = static_cast<uint32_t>(message.size());
+  header.token = token_;
+  header.from = rank_;
+  header.to = peer;
+  const Patience time{nullptr, Deadline::in(parts_.config->seconds(Setting::init_timeout))};
+  if (std::optional<Error> gone = parts_.family->post(target(peer), header, message, time)) {
+    // Not here: the caller may hold what its handlers want.
+    parts_.network->after(0, [box = mailbox_, process, why = *std::move(gone)] { box->posts().lost(process, why); });
+  }
+  return {};
 }
 
 std::string Room::describe() const {

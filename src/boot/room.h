@@ -48,6 +48,8 @@ class Room final : public Bootstrap {
   ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override;
   void set_deadline(std::optional<Deadline> deadline) override { deadline_ = deadline; }
   std::string describe() const override;
+  void listen_posts(OnPost on_post, OnGone on_gone) override;
+  Result<> post(int peer, std::span<const std::byte> message) override;
 
   /// First call after the root's hand-out, which filled in the neighbours' places: learns all others'. `trouble` is asked while
   /// waiting.

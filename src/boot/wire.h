@@ -22,12 +22,13 @@ using Bytes = std::vector<std::byte>;
 using Token = std::array<uint64_t, 2>;
 
 /// Number of the protocol that this file, root.cc and room.cc speak. Grows with every change of theirs.
-inline constexpr uint32_t kBootProtocol = 2;
+inline constexpr uint32_t kBootProtocol = 3;
 
 enum class FrameKind : uint16_t {
   data = 1,      ///< for a mailbox: the next message of (from, tag)
   poison = 2,    ///< for a mailbox: the exchange of `tag` has failed; payload: code, text
   leave = 3,     ///< for a mailbox: rank `from` has left
+  post = 4,      ///< for a mailbox: a message beside the exchanges
   join = 16,     ///< for the root, tag = ticket in all of these: see JoinMessage. Its first two fields never change their place
   address = 17,  ///< for the root: the Place of a rank that was asked to listen
   done = 18,     ///< for the root: the rank knows all others

@@ -81,6 +81,8 @@ class Dying final : public Bootstrap {
   ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override { return inner_.shrink(survivors, abort); }
   void set_deadline(std::optional<Deadline> deadline) override { inner_.set_deadline(deadline); }
   std::string describe() const override { return inner_.describe(); }
+  void listen_posts(OnPost on_post, OnGone on_gone) override { inner_.listen_posts(std::move(on_post), std::move(on_gone)); }
+  Result<> post(int peer, std::span<const std::byte> message) override { return inner_.post(peer, message); }
 
  private:
   Bootstrap& inner_;

@@ -77,6 +77,8 @@ class PipeBootstrap final : public Bootstrap {
   ChildJob shrink(std::span<const int>, const AbortWord*) override { return unsupported; }
   void set_deadline(std::optional<Deadline>) override {}
   std::string describe() const override { return "pipes of a test"; }
+  void listen_posts(OnPost, OnGone) override {}
+  Result<> post(int, std::span<const std::byte>) override { return unsupported(); }
 
  private:
   static Error unsupported() { return fail(Code::internal_error, "the test bootstrap only gathers equal parts"); }

@@ -7,11 +7,14 @@
 #include <mutex>
 #include <thread>
 
+#include "boot/posts.h"
+
 namespace ronde::test {
 
 struct Meeting {
-  explicit Meeting(int n) : ranks(n) {}
+  explicit Meeting(int n) : ranks(n), posts(static_cast<size_t>(n)) {}
   const int ranks;
+  std::vector<Posts> posts;  // by receiving rank
   std::mutex mutex;  // guards what follows
   std::condition_variable changed;
   std::vector<std::byte> parts;  // of the round that is being gathered
@@ -69,6 +72,15 @@ ChildJob LocalBootstrap::split(int, int, const AbortWord*, std::function<bool()>
 }
 ChildJob LocalBootstrap::shrink(std::span<const int>, const AbortWord*) {
   return [] { return fail(Code::internal_error, "the test bootstrap does not shrink"); };
+}
+
+void LocalBootstrap::listen_posts(OnPost on_post, OnGone on_gone) {
+  meeting_->posts[static_cast<size_t>(rank_)].listen(std::move(on_post), std::move(on_gone));
+}
+
+Result<> LocalBootstrap::post(int peer, std::span<const std::byte> message) {
+  meeting_->posts.at(static_cast<size_t>(peer)).put(rank_, Bytes(message.begin(), message.end()));
+  return {};
 }
 
 void run_ranks(int ranks, const std::function<void(int, Bootstrap&)>& body) {

@@ -24,6 +24,8 @@ class LocalBootstrap final : public Bootstrap {
   ChildJob shrink(std::span<const int> survivors, const AbortWord* abort) override;
   void set_deadline(std::optional<Deadline> deadline) override { deadline_ = deadline.value_or(Deadline::in(60)); }
   std::string describe() const override { return "threads of a test"; }
+  void listen_posts(OnPost on_post, OnGone on_gone) override;
+  Result<> post(int peer, std::span<const std::byte> message) override;
 
  private:
   std::shared_ptr<Meeting> meeting_;
