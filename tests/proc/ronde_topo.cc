@@ -114,6 +114,18 @@ TEST_CASE("ronde-topo: diff says what differs, with status 1", "[ronde-topo]") {
   CHECK(topo("diff a.txt nowhere", folder).status == 3);
 }
 
+TEST_CASE("ronde-topo: an empty name is neither this host nor no file", "[ronde-topo]") {
+  const Folder folder;
+  write(folder.path / "box.machine", kBox);
+  for (const std::string arguments : {"show ''", "show box.machine --svg ''", "dump ''", "dump box.machine -o ''", "convert '' -o x", "diff '' ''",
+                                      "check ''", "gather ''"}) {
+    INFO(arguments);
+    const Outcome outcome = topo(arguments, folder);
+    CHECK(outcome.status == 2);
+    CHECK(has(outcome.err, "the name is empty; leave it out, or give one"));
+  }
+}
+
 TEST_CASE("ronde-topo: gather writes no names, and show reads it", "[ronde-topo]") {
   const Folder folder;
   write(folder.path / "a.txt", "host hash=c0ffee { cpu sapphire { nic gen5x16 { port name=secret7 guid=abcdef12 400G } } }");

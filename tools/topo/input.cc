@@ -17,7 +17,7 @@ Result<Reading> read_input(const std::string& word) {
 Result<> write_output(const std::string& file, const std::string& text) {
   if (!file.empty()) return write_file(file, text);
   if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0) return Done{};
-  return system_failure(errno, "cannot write to standard output", "-o names a file instead");
+  return system_failure(errno, "cannot write to standard output", "send it to where there is room");
 }
 
 int failed(const Error& error) {

@@ -15,12 +15,20 @@ constexpr const char* kStatuses =
     "Exit status: 0 done; 1 the answer is no (diff: they differ; check: something is wrong); 2 bad usage;\n"
     "3 something could not be read or written.";
 
+/// An empty word would mean this host, or no file, to whoever forgot to set a variable.
+const CLI::Validator& a_name() {
+  static const CLI::Validator validator(
+      [](const std::string& word) { return std::string(word.empty() ? "the name is empty; leave it out, or give one" : ""); }, "", "name");
+  return validator;
+}
+
 void add_show(CLI::App& app, int& status) {
   auto options = std::make_shared<ShowOptions>();
   CLI::App* command = app.add_subcommand("show", "Shows a machine: its devices, links, and the paths between devices");
-  command->add_option("INPUT", options->input, kInput);
+  command->add_option("INPUT", options->input, kInput)->check(a_name());
   command->add_flag("--channels", options->channels, "show the rings and trees that are found, too");
   CLI::Option* svg = command->add_option("--svg", options->svg, "draw the machine and its channels into this file instead");
+  svg->check(a_name());
   command->add_flag("--json", options->json, "for programs")->excludes(svg);
   command->add_flag("--all", options->all, "show hosts that are built like others, and paths between however many devices");
   command->add_option("--color", options->colour, "when to use colours (auto: on terminals)")
@@ -40,8 +48,8 @@ void add_show(CLI::App& app, int& status) {
 void add_dump(CLI::App& app, int& status) {
   auto options = std::make_shared<DumpOptions>();
   CLI::App* command = app.add_subcommand("dump", "Writes a machine as a file that ronde reads");
-  command->add_option("INPUT", options->input, kInput);
-  command->add_option("-o,--output", options->output, "the file to write; without it, standard output");
+  command->add_option("INPUT", options->input, kInput)->check(a_name());
+  command->add_option("-o,--output", options->output, "the file to write; without it, standard output")->check(a_name());
   command->add_option("--format", options->format, kFormat)->check(CLI::IsMember({"xml", "text", "json"}));
   command->footer(std::string("Example: ronde-topo dump --format text\n\n") + kStatuses);
   command->callback([options, &status] { status = dump(*options); });
@@ -50,8 +58,8 @@ void add_dump(CLI::App& app, int& status) {
 void add_convert(CLI::App& app, int& status) {
   auto options = std::make_shared<DumpOptions>();
   CLI::App* command = app.add_subcommand("convert", "Reads a machine in one form and writes it in another");
-  command->add_option("INPUT", options->input, kMachine)->required();
-  command->add_option("-o,--output", options->output, "the file to write")->required();
+  command->add_option("INPUT", options->input, kMachine)->check(a_name())->required();
+  command->add_option("-o,--output", options->output, "the file to write")->check(a_name())->required();
   command->add_option("--format", options->format, kFormat)->check(CLI::IsMember({"xml", "text", "json"}));
   command->footer(std::string("Example: ronde-topo convert machine.xml -o machine.txt\n\n") + kStatuses);
   command->callback([options, &status] { status = dump(*options); });
@@ -60,8 +68,8 @@ void add_convert(CLI::App& app, int& status) {
 void add_diff(CLI::App& app, int& status) {
   auto options = std::make_shared<DiffOptions>();
   CLI::App* command = app.add_subcommand("diff", "Says in words what differs between two machines");
-  command->add_option("A", options->a, kMachine)->required();
-  command->add_option("B", options->b, kMachine)->required();
+  command->add_option("A", options->a, kMachine)->check(a_name())->required();
+  command->add_option("B", options->b, kMachine)->check(a_name())->required();
   command->footer(std::string("Nodes are the same by host and NUMA number, bus id, rank or name, whatever their order.\n"
                               "Nothing is printed where the machines are equal.\n\n"
                               "Example: ronde-topo diff before.xml after.xml\n\n") +
@@ -72,8 +80,10 @@ void add_diff(CLI::App& app, int& status) {
 void add_check(CLI::App& app, int& status) {
   auto options = std::make_shared<CheckOptions>();
   CLI::App* command = app.add_subcommand("check", "Checks the channels found for machines, and compares them with NCCL's");
-  command->add_option("INPUT", options->inputs,
-                      "topology files, and folders: all their files ending in .xml or .machine; without any, this host");
+  command
+      ->add_option("INPUT", options->inputs,
+                   "topology files, and folders: all their files ending in .xml or .machine; without any, this host")
+      ->check(a_name());
   command->add_flag("--strict", options->strict, "files that cannot be read count as wrong");
   command->add_flag("--json", options->json, "all of it for programs");
   command->footer(
@@ -94,8 +104,8 @@ void add_check(CLI::App& app, int& status) {
 void add_gather(CLI::App& app, int& status) {
   auto options = std::make_shared<GatherOptions>();
   CLI::App* command = app.add_subcommand("gather", "Writes this host's machine for a bug report, without names");
-  command->add_option("INPUT", options->input, kInput);
-  command->add_option("-o,--output", options->output, "the file to write; without it, standard output");
+  command->add_option("INPUT", options->input, kInput)->check(a_name());
+  command->add_option("-o,--output", options->output, "the file to write; without it, standard output")->check(a_name());
   command->footer(
       std::string(
           "In it: NUMA nodes and their CPU numbers, models of CPUs and GPUs, bus ids, PCI ids, link speeds, numbers and speeds "
