@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 #include <algorithm>
 
+#include "base/words.h"
+
 namespace ronde::topo {
 
 void Notes::add(std::string reason, std::string whom) {
@@ -22,10 +24,7 @@ std::vector<std::string> Notes::sentences() const {
     std::string text = reason + ": " + whom[0];
     for (size_t i = 1; i < std::min(kShown, whom.size()); ++i) text += ", " + whom[i];
     if (whom.size() > kShown) text += fmt::format(" and {} more", whom.size() - kShown);
-    // Names come from files: no control characters into the log.
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c == 0x7f; }, '?');
-    all.push_back(std::move(text));
+    all.push_back(printable(text));  // names come from files
   }
   return all;
 }

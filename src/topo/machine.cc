@@ -5,6 +5,8 @@
 #include <bit>
 #include <charconv>
 
+#include "base/words.h"
+
 namespace ronde::topo {
 namespace {
 
@@ -144,13 +146,13 @@ std::string describe(const Machine& machine, NodeId id) {
     text += fmt::format(" {}", machine.gpu(id).dev);
     if (machine.gpu(id).part >= 0) text += fmt::format(" part {}", machine.gpu(id).part);
   } else if (node.kind == NodeKind::port && !machine.port(id).name.empty()) {
-    text += " " + machine.port(id).name;
+    text += " " + printable(machine.port(id).name);
   } else if (node.kind == NodeKind::numa && machine.numa(id).id >= 0) {
     text += fmt::format(" {}", machine.numa(id).id);
   } else if (node.kind == NodeKind::cpu_rank && machine.cpu_rank(id).rank >= 0) {
     text += fmt::format(" rank {}", machine.cpu_rank(id).rank);
   } else if (pci != nullptr) {
-    text += " " + to_string(pci->address);
+    text.append(" ").append(to_string(pci->address));
   }
   if (machine.hosts.size() > 1 && node.host != kNone) text += fmt::format(" of host {}", node.host);
   return text;

@@ -1,5 +1,6 @@
 #include <fmt/core.h>
 
+#include "base/words.h"
 #include "topo/merge_parts.h"
 
 namespace ronde::topo {
@@ -9,7 +10,7 @@ std::string shown(int64_t value) { return fmt::format("{}", value); }
 std::string shown(int value) { return fmt::format("{}", value); }
 std::string shown(double value) { return fmt::format("{:g}", value); }
 std::string shown(uint64_t value) { return fmt::format("{:x}", value); }
-std::string shown(const std::string& value) { return "'" + value + "'"; }
+std::string shown(const std::string& value) { return "'" + printable(value) + "'"; }
 std::string shown(const std::optional<uint64_t>& value) { return shown(value.value_or(0)); }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/lists.h"
+#include "base/words.h"
 #include "topo/assembly.h"
 #include "topo/detect.h"
 #include "topo/merge.h"
@@ -47,7 +48,7 @@ struct Inventory {
       if (const Pci* pci = machine.pci_of(id)) devices[to_string(pci->address)] = "gpu " + to_string(pci->address);
     }
     for (const NodeId id : machine.of_kind(NodeKind::port)) {
-      if (!machine.port(id).name.empty()) devices[machine.port(id).name] = "port " + machine.port(id).name;
+      if (!machine.port(id).name.empty()) devices[machine.port(id).name] = "port " + printable(machine.port(id).name);
     }
   }
 };

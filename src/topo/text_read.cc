@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <set>
 
+#include "base/words.h"
 #include "topo/assembly.h"
 #include "topo/text.h"
 #include "topo/text_words.h"
@@ -36,12 +37,7 @@ class Builder {
   Error unknown_word(const TextItem& item, std::string_view word) const {
     return error(item, fmt::format("'{}' is no word of this item, or its value cannot be", shown(word)));
   }
-  static std::string shown(std::string_view word) {
-    std::string text(word.substr(0, 60));
-    std::replace_if(
-        text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
-    return text;
-  }
+  static std::string shown(std::string_view word) { return printable(word.substr(0, 60)); }
 
   Result<> top(const TextItem& item, bool hosts);
   Result<> host(const TextItem& item);

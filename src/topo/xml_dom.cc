@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/words.h"
+
 namespace ronde::topo {
 namespace {
 
@@ -14,12 +16,10 @@ constexpr int kMaxElements = 50000;
 constexpr int kMaxDepth = 64;
 constexpr int kMaxAttributes = 64;
 
-/// For messages: what is shown of a value, with bytes that a terminal would take for more than text replaced.
+/// For messages: what is shown of a value.
 std::string shown(std::string_view value) {
   constexpr size_t kShown = 60;
-  std::string text(value.substr(0, kShown));
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < 0x20 || c >= 0x7f; }, '?');
+  const std::string text = printable(value.substr(0, kShown));
   return value.size() > kShown ? text + "..." : text;
 }
 

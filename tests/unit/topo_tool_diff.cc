@@ -7,6 +7,7 @@
 #include "support/topo.h"
 #include "tools/topo/check.h"
 #include "tools/topo/diff.h"
+#include "tools/topo/facts.h"
 #include "tools/topo/gather.h"
 #include "topo/copies.h"
 #include "topo/text.h"
@@ -82,6 +83,19 @@ TEST_CASE("gather: kinds of ports alone, equal things equal", "[unit][topo_tool]
   const auto again = from_text(tool::report(m), "report");
   REQUIRE(again.ok());
   CHECK(again->machine == anonymous);
+}
+
+TEST_CASE("names that would move a terminal's cursor are shown without", "[unit][topo_tool]") {
+  const Machine m = test::read_text("cpu vendor=\"a\x1b[2Jb\" { nic { port name=\"x\x1b[31m\\ny\xff\" 400G } }").machine;
+  REQUIRE(m.ports.at(0).name == "x\x1b[31m\ny\xff");
+  const NodeId port = m.of_kind(NodeKind::port).at(0);
+  CHECK(describe(m, port) == "port x?[31m?y?");
+  CHECK(tool::short_name(m, port) == "x?[31m?y?");
+  Machine other = m;
+  other.numas[0].vendor = "a\x1b[3Jb";
+  other.ports[0].speed = 100000;
+  CHECK(tool::differences(m, other, "m", "o") == Lines{"NUMA node 0: cpu_vendor a?[2Jb in m, a?[3Jb in o",
+                                                       "port x?[31m?y?: speed_Mbps 400000 in m, 100000 in o"});
 }
 
 TEST_CASE("a gathered machine has nothing of a file's texts and identities", "[unit][topo_tool]") {

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/words.h"
 #include "tools/topo/facts.h"
 
 namespace ronde::topo::tool {
@@ -84,7 +85,7 @@ class Diff {
     for (const NodeId id : shared()) node(id, other_.nodes.at(one_.keys[static_cast<size_t>(id)]));
     for (const auto& [key, link] : one_.links) links(key, *link);
     for (const auto& [key, link] : other_.links) {
-      if (one_.links.count(key) == 0 && both_ends(other_, *link, one_)) say("{}: only in {}: {}", key, b_, what_of(*link));
+      if (one_.links.count(key) == 0 && both_ends(other_, *link, one_)) say("{}: only in {}: {}", printable(key), b_, what_of(*link));
     }
     return std::move(found_);
   }
@@ -103,7 +104,7 @@ class Diff {
 
   void alone(const std::map<std::string, NodeId>& here, const std::map<std::string, NodeId>& there, const std::string& name) {
     for (const auto& [key, id] : here) {
-      if (there.count(key) == 0) say("only in {}: {}", name, key);
+      if (there.count(key) == 0) say("only in {}: {}", name, printable(key));
     }
   }
 
@@ -124,17 +125,19 @@ class Diff {
     const std::string& key = one_.keys[static_cast<size_t>(a)];
     const std::string parent_a = parent_key(one_, a);
     const std::string parent_b = parent_key(other_, b);
-    if (parent_a != parent_b) say("{}: below {} in {}, below {} in {}", key, parent_a, a_, parent_b, b_);
+    if (parent_a != parent_b) {
+      say("{}: below {} in {}, below {} in {}", printable(key), printable(parent_a), a_, printable(parent_b), b_);
+    }
     std::map<std::string, std::pair<std::string, std::string>> facts;
     for (const Fact& fact : facts_of(one_.machine, a)) facts[fact.name].first = text_of(fact);
     for (const Fact& fact : facts_of(other_.machine, b)) facts[fact.name].second = text_of(fact);
     for (const auto& [name, values] : facts) {
       if (values.first == values.second) continue;
-      say("{}: {} {} in {}, {} in {}", key, name, known(values.first), a_, known(values.second), b_);
+      say("{}: {} {} in {}, {} in {}", printable(key), name, known(values.first), a_, known(values.second), b_);
     }
   }
 
-  static std::string known(const std::string& value) { return value.empty() ? "unknown" : value; }
+  static std::string known(const std::string& value) { return value.empty() ? "unknown" : printable(value); }
 
   /// Links of what is only in one are not said again.
   static bool both_ends(const Named& named, const Link& link, const Named& there) {
@@ -145,12 +148,12 @@ class Diff {
   void links(const std::string& key, const Link& link) {
     const auto same = other_.links.find(key);
     if (same == other_.links.end()) {
-      if (both_ends(one_, link, other_)) say("{}: only in {}: {}", key, a_, what_of(link));
+      if (both_ends(one_, link, other_)) say("{}: only in {}: {}", printable(key), a_, what_of(link));
       return;
     }
     const std::string a = what_of(link);
     const std::string b = what_of(*same->second);
-    if (a != b) say("{}: {} in {}, {} in {}", key, a, a_, b, b_);
+    if (a != b) say("{}: {} in {}, {} in {}", printable(key), a, a_, b, b_);
   }
 
   Named one_;

@@ -6,6 +6,8 @@
 #include <map>
 #include <utility>
 
+#include "base/words.h"
+
 namespace ronde::topo::tool {
 namespace {
 
@@ -197,7 +199,7 @@ std::string short_name(const Machine& machine, NodeId id) {
   } else if (node.kind == NodeKind::cpu_rank && machine.cpu_rank(id).rank >= 0) {
     name = fmt::format("cpu{}", machine.cpu_rank(id).rank);
   } else if (node.kind == NodeKind::port && !machine.port(id).name.empty()) {
-    name = machine.port(id).name;
+    name = printable(machine.port(id).name);
   } else if (const Pci* pci = machine.pci_of(id)) {
     name = fmt::format("{}@{}", to_string(node.kind), to_string(pci->address));
   } else {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/lists.h"
+#include "base/words.h"
 #include "tools/topo/facts.h"
 
 namespace ronde::topo::tool {
@@ -101,7 +102,7 @@ class Tree {
   std::vector<std::string> known_of(NodeId id) const {
     std::vector<std::string> known;
     const auto add = [&](bool is_known, const std::string& text) {
-      if (is_known) known.push_back(text);
+      if (is_known) known.push_back(printable(text));
     };
     switch (m_.node(id).kind) {
       case NodeKind::numa: {
