@@ -7,7 +7,7 @@ namespace ronde::topo {
 namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 20;
-constexpr int kMaxDepth = 32;
+constexpr int kMaxDepth = 64;  // as deep as files in XML: what is read from those can be written as text
 constexpr int kMaxCount = 4096;
 
 class Splitter {

@@ -7,6 +7,7 @@
 #include "support/catch.h"
 #include "support/topo.h"
 #include "topo/text.h"
+#include "topo/xml.h"
 
 using namespace ronde;
 using namespace ronde::topo;
@@ -137,6 +138,24 @@ TEST_CASE("errors of the text form say where and what", "[unit][topo]") {
   CHECK(error_of("pcilink 0") == "m:1: pcilink: expected two switches");
 }
 
+TEST_CASE("as deep as a topology file may be, its machine is a text", "[unit][topo]") {
+  const auto file = [](int levels) {
+    std::string text;
+    for (int i = 0; i < levels; ++i) text += "<pci busid=\"" + to_string(PciAddress{0, static_cast<uint8_t>(i), 0, 0}) + "\" class=\"0x060400\">";
+    text += "<pci busid=\"ff:00.0\" class=\"0x030200\"><gpu sm=\"90\"/></pci>";
+    for (int i = 0; i < levels; ++i) text += "</pci>";
+    return from_xml("<system version=\"1\"><cpu>" + text + "</cpu></system>", "m.xml");
+  };
+  int levels = 0;
+  while (file(levels + 1).ok()) ++levels;
+  CHECK(levels >= 32);
+  const Machine deepest = file(levels)->machine;
+  const auto again = from_text(to_text(deepest), "m");
+  INFO((again.ok() ? std::string() : again.error().what));
+  REQUIRE(again.ok());
+  CHECK(again->machine == deepest);
+}
+
 TEST_CASE("errors of braces, quotes and numbers of items", "[unit][topo]") {
   CHECK(error_of("cpu {\n gpu\n") == "m:3: '{' is not closed");
   CHECK(error_of("cpu }") == "m:1: '}' without '{'");
@@ -148,7 +167,7 @@ TEST_CASE("errors of braces, quotes and numbers of items", "[unit][topo]") {
   CHECK(error_of("4") == "m:1: a number of items, but not of which");
   std::string deep;
   for (int i = 0; i < 100; ++i) deep += "cpu {";
-  CHECK(error_of(deep) == "m:1: more than 32 braces inside each other");
+  CHECK(error_of(deep) == "m:1: more than 64 braces inside each other");
   CHECK(contains(error_of("cpu { 4096 switch { 4096 switch { 4096 gpu } } }"), "more than 50000 devices"));
   CHECK(contains(error_of("4096 host { 4096 cpu }"), "m:1: cpu: more than "));
   CHECK(contains(error_of(std::string((size_t{1} << 20) + 1, ' ')), "at most 1048576 are read"));
