@@ -100,41 +100,49 @@ class Accesses {
   std::vector<Pair> pairs_;
 };
 
-/// Vector clocks over some lanes, for all events: how many events of each lane come before (or are) this one.
+/// Vector clocks over some lanes, for all events: how many events of each lane come before (or are) this one. The same memory serves one
+/// set of lanes after the other.
 class Clocks {
  public:
-  static constexpr uint32_t kGroup = 8;  ///< a fixed inner loop, so that the compiler uses vectors
+  static constexpr uint32_t kGroup = 16;  ///< a row is one cache line or several; a fixed inner loop lets the compiler use vectors
 
-  Clocks(const Net& net, const Trace& trace, std::span<const uint32_t> lanes)
-      : width_((static_cast<uint32_t>(lanes.size()) + kGroup - 1) / kGroup * kGroup),
-        column_(net.lanes.size(), kNever),
-        clock_(size_t{width_} * trace.events.size()) {
+  Clocks(const Net& net, const Trace& trace) : net_(net), trace_(trace) {}
+
+  void count(std::span<const uint32_t> lanes) {
+    width_ = (static_cast<uint32_t>(lanes.size()) + kGroup - 1) / kGroup * kGroup;
+    column_.assign(net_.lanes.size(), kNever);
+    previous_.assign(net_.lanes.size(), kNever);
+    clock_.resize(size_t{width_} * trace_.events.size());
     for (uint32_t i = 0; i < lanes.size(); ++i) column_[lanes[i]] = i;
-    std::vector<uint32_t> previous(net.lanes.size(), kNever);
-    for (uint32_t id = 0; id < trace.events.size(); ++id) {
-      const Event& event = trace.events[id];
-      uint32_t* mine = row(id);
-      if (previous[event.lane] != kNever) join(mine, row(previous[event.lane]));
-      for (uint32_t i = 0; i < event.move->in_count; ++i) join(mine, row(trace.arrivals[event.arrivals + i]));
-      if (column_[event.lane] != kNever) mine[column_[event.lane]] = event.nth + 1;
-      previous[event.lane] = id;
+    for (uint32_t id = 0; id < trace_.events.size(); ++id) {
+      const Event& event = trace_.events[id];
+      int32_t* mine = row(id);
+      uint32_t& previous = previous_[event.lane];
+      if (previous == kNever) std::fill_n(mine, width_, 0);
+      if (previous != kNever) std::copy_n(row(previous), width_, mine);
+      for (uint32_t i = 0; i < event.move->in_count; ++i) join(mine, row(trace_.arrivals[event.arrivals + i]));
+      if (column_[event.lane] != kNever) mine[column_[event.lane]] = static_cast<int32_t>(event.nth) + 1;
+      previous = id;
     }
   }
 
   bool counts(uint32_t lane) const { return column_[lane] != kNever; }
-  bool ordered(const Event& before, uint32_t after) { return row(after)[column_[before.lane]] > before.nth; }
+  bool ordered(const Event& before, uint32_t after) { return row(after)[column_[before.lane]] > static_cast<int32_t>(before.nth); }
 
  private:
-  uint32_t* row(uint32_t id) { return clock_.data() + size_t{width_} * id; }
-  void join(uint32_t* into, const uint32_t* from) const {
+  int32_t* row(uint32_t id) { return clock_.data() + size_t{width_} * id; }
+  void join(int32_t* into, const int32_t* from) const {
     for (uint32_t i = 0; i < width_; i += kGroup) {
       for (uint32_t k = 0; k < kGroup; ++k) into[i + k] = std::max(into[i + k], from[i + k]);
     }
   }
 
-  uint32_t width_;
+  const Net& net_;
+  const Trace& trace_;
+  uint32_t width_ = 0;
   std::vector<uint32_t> column_;
-  std::vector<uint32_t> clock_;
+  std::vector<uint32_t> previous_;  ///< by lane: its last event
+  std::vector<int32_t> clock_;      ///< signed: processors compare those by vectors more readily, and events are far fewer
 };
 
 std::string words(const Net& net, const Trace& trace, const Cells& cells, const Pair& pair) {
@@ -158,8 +166,9 @@ void check_order(const Net& net, const Trace& trace, const Cells& cells, Faults&
   lanes.erase(std::unique(lanes.begin(), lanes.end()), lanes.end());
   constexpr size_t kMostClocks = size_t{1} << 20;  // entries in memory at once
   const size_t batch = std::max<size_t>(Clocks::kGroup, kMostClocks / std::max<size_t>(1, trace.events.size()));
+  Clocks clocks(net, trace);
   for (size_t first = 0; first < lanes.size(); first += batch) {
-    Clocks clocks(net, trace, std::span(lanes).subspan(first, std::min(batch, lanes.size() - first)));
+    clocks.count(std::span(lanes).subspan(first, std::min(batch, lanes.size() - first)));
     for (const Pair& pair : pairs) {
       const Event& before = trace.events[pair.before];
       if (clocks.counts(before.lane) && !clocks.ordered(before, pair.after)) faults.add(words(net, trace, cells, pair));
