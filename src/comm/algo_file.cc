@@ -38,24 +38,17 @@ std::string sentence(const std::vector<std::string>& faults) {
 /// Fills in what is found; a fault, or nothing.
 std::string prove_one(UserPlan* plan, uint32_t slots, int most_channels) {
   const Schedule& schedule = plan->placed.schedule;
-  const size_t n = static_cast<size_t>(schedule.spec.ranks);
-  if (schedule.world.empty() || schedule.world.size() % n != 0) {
-    return fmt::format("{} Programs; each channel needs one for each of {} ranks", schedule.world.size(), n);
-  }
-  plan->channels = static_cast<int>(schedule.world.size() / n);
+  const auto channels = channels_of(schedule);
+  if (!channels.ok()) return channels.error().what;
+  plan->channels = static_cast<int>(channels->size());
   if (plan->channels > most_channels) {
     return fmt::format("{} channels, but RONDE_MAX_NCHANNELS and the like allow {}", plan->channels, most_channels);
   }
   plan->canonical = true;
-  for (int c = 0; c < plan->channels; ++c) {
-    const std::span<const Program> world = std::span(schedule.world).subspan(static_cast<size_t>(c) * n, n);
-    if (world[0].channel != c) return fmt::format("channel {} where {} is expected", world[0].channel, c);
-    if (world[0].blocks != schedule.world[0].blocks) {
-      return fmt::format("channel {} has {} blocks and channel 0 has {}; all channels need as many", c, world[0].blocks, schedule.world[0].blocks);
-    }
+  for (size_t c = 0; c < channels->size(); ++c) {
     for (const bool in_place : {false, true}) {
       if (in_place && schedule.spec.coll == Coll::all_to_all) continue;
-      const Verdict verdict = verify(schedule.spec, world, {.in_place = in_place, .slots = static_cast<int>(slots)});
+      const Verdict verdict = verify(schedule.spec, (*channels)[c], {.in_place = in_place, .slots = static_cast<int>(slots)});
       if (!verdict.ok()) return fmt::format("channel {}{}: {}", c, in_place ? ", in place" : "", sentence(verdict.faults));
       plan->canonical = plan->canonical && verdict.canonical;
     }

@@ -90,4 +90,23 @@ Verdict verify(const CollSpec& spec, std::span<const Program> world, const Verif
   return verdict;
 }
 
+Result<std::vector<std::span<const Program>>> channels_of(const Schedule& schedule) {
+  const auto wrong = [](const std::string& what) { return fail(Code::invalid_argument, what); };
+  const std::vector<Program>& world = schedule.world;
+  const int ranks = schedule.spec.ranks;
+  if (ranks < 1 || world.empty() || world.size() % static_cast<size_t>(ranks) != 0)
+    return wrong(fmt::format("{} Programs; each channel needs one for each of {} ranks", world.size(), ranks));
+  std::vector<std::span<const Program>> channels;
+  for (size_t first = 0; first < world.size(); first += static_cast<size_t>(ranks)) {
+    const Program& program = world[first];
+    if (program.channel != std::ssize(channels)) return wrong(fmt::format("channel {} where {} is expected", program.channel, channels.size()));
+    if (program.blocks != world[0].blocks) {
+      return wrong(fmt::format("channel {} has {} blocks and channel 0 has {}; all channels need as many", program.channel, program.blocks,
+                               world[0].blocks));
+    }
+    channels.push_back(std::span(world).subspan(first, static_cast<size_t>(ranks)));
+  }
+  return channels;
+}
+
 }  // namespace ronde

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "plan/program.h"
+#include "plan/text.h"
 
 namespace ronde {
 
@@ -26,5 +28,9 @@ struct VerifyOptions {
 /// `world` holds one Program per rank, in rank order, all of one channel. Checks: shape (indices, one lane per connection and direction,
 /// matching slot counts at both ends), content of each output block, deadlock, races between lanes, loans, and that input stays unwritten.
 Verdict verify(const CollSpec& spec, std::span<const Program> world, const VerifyOptions& options = {});
+
+/// The Programs of each channel of a Schedule; at least one channel. invalid_argument says what is missing: a Program for each rank, channels
+/// in order from 0, as many blocks on each.
+Result<std::vector<std::span<const Program>>> channels_of(const Schedule& schedule);
 
 }  // namespace ronde

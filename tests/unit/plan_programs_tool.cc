@@ -98,7 +98,7 @@ TEST_CASE("ronde-plan verify: wrong Programs, with rank, lane and Move", "[plan]
   const Proof proof = prove(options_of(file), 4).value();
   CHECK_FALSE(proof.right);
   CHECK(contains(proof.text, "Broadcast on 3 ranks, root 0, channel 0: wrong\n  "));
-  CHECK(contains(show_steps(options_of(file)).error().what, "line 1: the Programs are wrong: "));
+  CHECK(contains(show_steps(options_of(file)).error().what, file.path() + ":1: the Programs are wrong: "));
 }
 
 TEST_CASE("ronde-plan show and verify: errors name what is wrong, and files the line", "[plan][tool]") {
@@ -121,5 +121,9 @@ TEST_CASE("ronde-plan show and verify: errors name what is wrong, and files the 
       "input\n");
   CHECK(contains(error(options_of(file)), file.path() + ":6: found the end of the line, expected a block's number"));
   const ScratchFile short_file("ronde-schedule 1\ncollective AllReduce ranks 2\nprogram rank 0 channel 0 blocks 1 scratch 0\n");
-  CHECK(contains(prove(options_of(short_file), 4).error().what, "line 1: 1 Programs; each channel needs one for each of 2 ranks"));
+  CHECK(contains(prove(options_of(short_file), 4).error().what, short_file.path() + ":1: 1 Programs; each channel needs one for each of 2 ranks"));
+  std::string text = show_text(options_of("chain", "Broadcast", 1)).value();
+  text.replace(text.find("channel 0"), 9, "channel 7");
+  const ScratchFile gap(text);
+  CHECK(contains(prove(options_of(gap), 4).error().what, ":1: channel 7 where 0 is expected"));
 }

@@ -45,35 +45,33 @@ std::string title(const Schedule& schedule, size_t channel) {
                      has_root(spec.coll) ? fmt::format(", root {}", spec.root) : "", channel);
 }
 
-/// The Programs of each channel, or an error where some are missing.
-Result<std::vector<std::span<const Program>>> channels_of(const PlacedSchedule& placed) {
-  const std::vector<Program>& world = placed.schedule.world;
-  const int ranks = placed.schedule.spec.ranks;
-  if (ranks < 1 || world.empty() || world.size() % static_cast<size_t>(ranks) != 0) {
-    return wrong(
-        fmt::format("line {}: {} Programs; each channel needs one for each of {} ranks", placed.line, world.size(), ranks));
-  }
-  std::vector<std::span<const Program>> list;
-  for (size_t first = 0; first < world.size(); first += static_cast<size_t>(ranks)) {
-    list.push_back(std::span(world).subspan(first, static_cast<size_t>(ranks)));
-  }
-  return list;
+/// What is wrong in one of the Schedules of `options`.
+Error wrong_in(const ProgramOptions& options, const PlacedSchedule& placed, const std::string& what) {
+  return wrong(options.file.empty() ? what : fmt::format("{}:{}: {}", options.file, placed.line, what));
+}
+
+/// The Programs of each channel, or an error that says where some are missing.
+Result<std::vector<std::span<const Program>>> channels_in(const ProgramOptions& options, const PlacedSchedule& placed) {
+  auto channels = channels_of(placed.schedule);
+  if (!channels.ok()) return wrong_in(options, placed, channels.error().what);
+  return channels;
 }
 
 /// Any fault of shape makes indices useless: nothing is shown then.
-Result<Verdict> checked(const PlacedSchedule& placed, std::span<const Program> world) {
+Result<Verdict> checked(const ProgramOptions& options, const PlacedSchedule& placed, std::span<const Program> world) {
   const Verdict verdict = verify(placed.schedule.spec, world, {.slots = 1 << 20});
-  if (!verdict.ok()) return wrong(fmt::format("line {}: the Programs are wrong: {}", placed.line, verdict.faults.front()));
+  if (!verdict.ok()) return wrong_in(options, placed, "the Programs are wrong: " + verdict.faults.front());
   return verdict;
 }
 
 /// Calls `use` with each channel of each Schedule and its title.
 template <typename Use>
-Result<> each_course(const std::vector<PlacedSchedule>& list, const Use& use) {
+Result<> each_course(const ProgramOptions& options, const Use& use) {
+  RONDE_TRY(const std::vector<PlacedSchedule> list, programs_of(options));
   for (const PlacedSchedule& one : list) {
-    RONDE_TRY(const std::vector<std::span<const Program>> channels, channels_of(one));
+    RONDE_TRY(const std::vector<std::span<const Program>> channels, channels_in(options, one));
     for (size_t c = 0; c < channels.size(); ++c) {
-      RONDE_TRY(const Verdict verdict, checked(one, channels[c]));
+      RONDE_TRY(const Verdict verdict, checked(options, one, channels[c]));
       const Course course = course_of(channels[c]);
       if (!course.ends) return wrong(fmt::format("{} does not end", title(one.schedule, c)));
       use(title(one.schedule, c), channels[c], course);
@@ -134,18 +132,16 @@ Result<std::string> show_text(const ProgramOptions& options) {
 }
 
 Result<std::string> show_steps(const ProgramOptions& options) {
-  RONDE_TRY(const std::vector<PlacedSchedule> list, programs_of(options));
   std::string text;
-  RONDE_TRY(each_course(list, [&](const std::string& title, std::span<const Program> world, const Course& course) {
+  RONDE_TRY(each_course(options, [&](const std::string& title, std::span<const Program> world, const Course& course) {
     text += fmt::format("{}{}\n{}", text.empty() ? "" : "\n", title, to_text(world, course));
   }));
   return text;
 }
 
 Result<std::string> show_svg(const ProgramOptions& options) {
-  RONDE_TRY(const std::vector<PlacedSchedule> list, programs_of(options));
   Drawing drawing(options.file.empty() ? options.nodes : 1);
-  RONDE_TRY(each_course(list, [&](const std::string& title, std::span<const Program> world, const Course& course) {
+  RONDE_TRY(each_course(options, [&](const std::string& title, std::span<const Program> world, const Course& course) {
     drawing.add(title, static_cast<int>(world.size()), course);
   }));
   return drawing.finish();
@@ -155,7 +151,7 @@ Result<Proof> prove(const ProgramOptions& options, int slots) {
   RONDE_TRY(const std::vector<PlacedSchedule> list, programs_of(options));
   Proof proof;
   for (const PlacedSchedule& one : list) {
-    RONDE_TRY(const std::vector<std::span<const Program>> channels, channels_of(one));
+    RONDE_TRY(const std::vector<std::span<const Program>> channels, channels_in(options, one));
     for (size_t c = 0; c < channels.size(); ++c) {
       proof.right = prove_channel(one, channels[c], c, slots, &proof.text) && proof.right;
     }
