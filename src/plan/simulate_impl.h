@@ -239,11 +239,12 @@ struct Net {
   Result<uint32_t> connection(uint32_t channel, int from, int to, uint32_t link);
   Result<> place(Connection& c, uint32_t channel);
   Result<std::vector<topo::ArcId>> path(uint32_t channel, int from, int to);
+  std::vector<topo::Path> paths_to_ranks(topo::NodeId from) const;
   void measure(const Program& program, uint32_t channel);
 
   std::unordered_map<uint64_t, uint32_t> known_;  ///< connections of the channel that is being added
   topo::Wiring wiring_;
-  std::vector<std::vector<topo::Path>> paths_;  ///< by rank, where somebody asked
+  std::vector<std::vector<topo::Path>> paths_;  ///< by rank, where somebody asked: to all ranks
   std::vector<int64_t> near_;
   std::vector<std::vector<int>> position_;  ///< by channel: of ranks in its way's ring
 };

@@ -228,6 +228,23 @@ Result<> Net::place(Connection& c, uint32_t channel) {
   return {};
 }
 
+/// By rank: over near links where they lead there. Of a machine's nodes ranks are few, so that no more is kept.
+std::vector<topo::Path> Net::paths_to_ranks(topo::NodeId from) const {
+  topo::Routing near;
+  near.left = near_;
+  topo::Routing far;
+  far.network = true;
+  std::vector<topo::Path> best = topo::paths_from(wiring_, from, near);
+  std::vector<topo::Path> any = topo::paths_from(wiring_, from, far);
+  std::vector<topo::Path> all;
+  all.reserve(devices.size());
+  for (const topo::NodeId device : devices) {
+    const auto to = static_cast<size_t>(device);
+    all.push_back(std::move(best[to].found() ? best[to] : any[to]));
+  }
+  return all;
+}
+
 Result<std::vector<ArcId>> Net::path(uint32_t channel, int from, int to) {
   const graph::Channel* const way = channels[channel].way;
   if (way != nullptr && !way->ring.empty() && !way->hops.empty()) {
@@ -247,18 +264,8 @@ Result<std::vector<ArcId>> Net::path(uint32_t channel, int from, int to) {
     }
   }
   std::vector<topo::Path>& all = paths_[static_cast<size_t>(from)];
-  if (all.empty()) {
-    topo::Routing near;
-    near.left = near_;
-    all = topo::paths_from(wiring_, devices[static_cast<size_t>(from)], near);
-    topo::Routing far;
-    far.network = true;
-    const std::vector<topo::Path> any = topo::paths_from(wiring_, devices[static_cast<size_t>(from)], far);
-    for (size_t i = 0; i < all.size(); ++i) {
-      if (!all[i].found()) all[i] = any[i];
-    }
-  }
-  const topo::Path& path = all[static_cast<size_t>(devices[static_cast<size_t>(to)])];
+  if (all.empty()) all = paths_to_ranks(devices[static_cast<size_t>(from)]);
+  const topo::Path& path = all[static_cast<size_t>(to)];
   if (!path.found()) {
     return misfit(fmt::format("there is no path from {} to {}", topo::describe(machine, devices[static_cast<size_t>(from)]),
                               topo::describe(machine, devices[static_cast<size_t>(to)])));

@@ -178,7 +178,7 @@ TEST_CASE("many ranks: more than events are run for", "[unit][plan][predict]") {
   scenario.algorithm = "tree";
   const auto refused = simulate_sizes(machine, scenario, built_in_costs(), {1 << 20});
   REQUIRE_FALSE(refused.ok());
-  CHECK(refused.error().what.find("100000 copies of 4 devices are more than the 16384 ranks that are simulated event by event") == 0);
+  CHECK(refused.error().what.find("100000 copies of 4 devices are more than the 2048 ranks that are simulated event by event") == 0);
   scenario.algorithm = "ring";
   scenario.protocol = "ll64";
   CHECK_FALSE(simulate_sizes(machine, scenario, built_in_costs(), {1 << 20}).ok());
@@ -198,7 +198,7 @@ TEST_CASE("scenarios and sizes that are none", "[unit][plan][predict]") {
   scenario.algorithm = "rung";
   CHECK(error(scenario) == "\"rung\" is no algorithm; known are ring, tree, direct, oneshot, hd, chain, hier");
   scenario.algorithm = "oneshot";
-  CHECK(error(scenario) == "oneshot does not exist for allgather");
+  CHECK(error(scenario) == "oneshot does not exist for AllGather");
   scenario.algorithm = "ring";
   scenario.protocol = "ll64";
   CHECK(error(scenario).find("\"ll64\" is no protocol") == 0);

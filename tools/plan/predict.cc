@@ -15,7 +15,7 @@
 namespace ronde::plan::tool {
 namespace {
 
-constexpr size_t kMostRanks = 16384;
+constexpr size_t kMostRanks = 2048;
 constexpr size_t kLinksShown = 2;
 
 Error bad(const std::string& what) { return fail(Code::invalid_argument, what); }
@@ -99,7 +99,7 @@ Result<Plan> Plan::make(const topo::Machine& machine, const Scenario& scenario, 
   plan.spec_.ranks = static_cast<int>(plan.devices_.size());
   RONDE_TRY(plan.spec_.coll, collective_named(scenario.coll));
   RONDE_TRY(const Algorithm* const algorithm, algorithm_named(scenario.algorithm));
-  if (!algorithm->supports(plan.spec_)) return bad(fmt::format("{} does not exist for {}", scenario.algorithm, scenario.coll));
+  if (!algorithm->supports(plan.spec_)) return bad(fmt::format("{} does not exist for {}", algorithm->name, name_of(plan.spec_.coll)));
   graph::Limits limits;
   if (scenario.channels > 0) limits.max_channels = scenario.channels;
   RONDE_TRY(graph::Joined joined, graph::find_channels(plan.machine_, plan.devices_, graph::Shape::ring, limits));
