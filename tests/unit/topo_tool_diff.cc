@@ -138,8 +138,13 @@ TEST_CASE("NCCL's figures: lowered until they fit, and none of what is no table"
   CHECK(rate(table(R"([{"ranks":[0,1,2,3]}])")) == 300000);
   CHECK(rate(table(R"([{"ranks":[0,1,2,3]},{"ranks":[0,1,2,3]}])")) == 370800);
   CHECK(rate(table(R"([{"ranks":[0,1,2,9]}])")) == 0);
+  CHECK(rate(table(R"([{"ranks":[0,1,2,2147483647],"net":[0,0]}])", "multi"), true) == 0);
   CHECK(rate(table(R"([{"ranks":[0,1,2,3]},{"ranks":[0,1,2,2]}])")) == 0);
   CHECK(rate(table("[]")) == 0);
+  for (const std::string bandwidth : {"1e300", "-1"}) {
+    const std::string text = table(R"([{"ranks":[0,1,2,3]}])");
+    CHECK(rate(text.substr(0, text.find("300")) + bandwidth + text.substr(text.find("300") + 3)) == 0);
+  }
   // Over two machines the ports carry what they can.
   CHECK(rate(table(R"([{"ranks":[0,1,2,3],"net":[0,0]}])", "multi"), true) <= 50000);
   CHECK(rate(table(R"([{"ranks":[0,1,2,3],"net":[7,7]}])", "multi"), true) == 0);

@@ -13,13 +13,20 @@ namespace {
 
 using namespace graph;
 
+constexpr double kMaxGbps = 100000;
+constexpr int kMaxRank = 0xfffff;
+
+/// Without orders where it is none.
 ReferenceGraph graph_of(const nlohmann::json& json, Shape shape) {
   ReferenceGraph graph;
   graph.file = json.at("file");
   graph.two = json.at("case") == "multi";
   graph.shape = shape;
   // Of trees over two nodes the links of ports are passed once in each direction, so that bwIntra goes through them.
-  graph.rate = static_cast<int64_t>(json.at("bwIntra").get<double>() * 1000 + 0.5);
+  const double gbps = json.at("bwIntra");
+  // Beyond that none is meant, and sums could pass 2^63.
+  if (!(gbps >= 0 && gbps <= kMaxGbps)) return graph;
+  graph.rate = static_cast<int64_t>(gbps * 1000 + 0.5);
   graph.turning = json.at("crossNic") == 2;
   graph.ms = json.at("searchMs");
   for (const auto& channel : json.at("channels")) {
@@ -43,6 +50,8 @@ Theirs theirs_of(const Machine& m, const ReferenceGraph& graph) {
   Theirs theirs{{}, graph.nets, {}, graph.rate, graph.turning};
   std::vector<int> ranks = graph.orders.empty() ? std::vector<int>() : graph.orders[0];
   std::sort(ranks.begin(), ranks.end());
+  // A device without a rank is not meant by -1.
+  if (!ranks.empty() && (ranks.front() < 0 || ranks.back() > kMaxRank)) return {};
   for (const int rank : ranks) theirs.devices.push_back(m.device_of_rank(rank));
   if (graph.two) {
     // Those of the second machine have the ranks that follow.
