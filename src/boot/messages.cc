@@ -2,6 +2,11 @@
 
 namespace ronde {
 
+Writer& Writer::append(std::span<const std::byte> bytes) {
+  out_.insert(out_.end(), bytes.begin(), bytes.end());
+  return *this;
+}
+
 Bytes JoinMessage::pack() const {
   Writer out;
   out.put(protocol).put(version).put(rank).put(ranks).put(ids).put(ids_hash);

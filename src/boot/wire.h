@@ -55,19 +55,16 @@ class Writer {
   template <class T>
   Writer& put(T value) {
     static_assert(std::is_trivially_copyable_v<T> && std::has_unique_object_representations_v<T>);
-    const auto* at = reinterpret_cast<const std::byte*>(&value);
-    out_.insert(out_.end(), at, at + sizeof value);
-    return *this;
+    return append(std::as_bytes(std::span(&value, 1)));
   }
   Writer& blob(std::span<const std::byte> bytes) {
-    put(static_cast<uint32_t>(bytes.size()));
-    out_.insert(out_.end(), bytes.begin(), bytes.end());
-    return *this;
+    return put(static_cast<uint32_t>(bytes.size())).append(bytes);
   }
   Writer& text(std::string_view text) { return blob(std::as_bytes(std::span(text))); }
   Bytes take() { return std::move(out_); }
 
  private:
+  Writer& append(std::span<const std::byte> bytes);
   Bytes out_;
 };
 

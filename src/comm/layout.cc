@@ -158,7 +158,7 @@ std::vector<int> order_of_tree(const graph::Channel& tree, const std::vector<int
 std::string words(const std::vector<int>& order) {
   constexpr size_t kMost = 64;
   std::string text;
-  for (size_t i = 0; i < std::min(order.size(), kMost); ++i) text += (i == 0 ? "" : " ") + std::to_string(order[i]);
+  for (size_t i = 0; i < std::min(order.size(), kMost); ++i) text.append(i == 0 ? "" : " ").append(std::to_string(order[i]));
   return order.size() > kMost ? text + " ..." : text;
 }
 

@@ -359,7 +359,7 @@ std::string to_text(const Schedule& schedule) {
   std::string text = fmt::format("ronde-schedule 1\ncollective {} ranks {}", name_of(schedule.spec.coll), schedule.spec.ranks);
   if (has_root(schedule.spec.coll) || schedule.spec.root != 0) text += fmt::format(" root {}", schedule.spec.root);
   text += '\n';
-  for (const Program& program : schedule.world) text += "\n" + Writer(program).run();
+  for (const Program& program : schedule.world) text.append("\n").append(Writer(program).run());
   return text;
 }
 

@@ -146,7 +146,7 @@ std::string describe(const Machine& machine, NodeId id) {
     text += fmt::format(" {}", machine.gpu(id).dev);
     if (machine.gpu(id).part >= 0) text += fmt::format(" part {}", machine.gpu(id).part);
   } else if (node.kind == NodeKind::port && !machine.port(id).name.empty()) {
-    text += " " + printable(machine.port(id).name);
+    text.append(" ").append(printable(machine.port(id).name));
   } else if (node.kind == NodeKind::numa && machine.numa(id).id >= 0) {
     text += fmt::format(" {}", machine.numa(id).id);
   } else if (node.kind == NodeKind::cpu_rank && machine.cpu_rank(id).rank >= 0) {

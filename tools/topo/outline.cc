@@ -63,7 +63,7 @@ class Run {
     const size_t gap = fresh_ ? 0 : word.gap;
     if (room_ > 0 && !fresh_ && at_ + gap + columns(word.text) > room_) {
       flush();
-      text_ += "\n" + toned(indent_, Tone::quiet, look_);
+      text_.append("\n").append(toned(indent_, Tone::quiet, look_));
       at_ = columns(indent_) + columns(word.text);
       run_ = word.text;
     } else {

@@ -44,7 +44,7 @@ int show(const ShowOptions& options) {
     written = write_output(options.svg, drawing(machine, sets));
   } else {
     std::string text = overview(machine, look_of(options), options.all);
-    if (options.channels) text += "\n" + channels_text(machine, sets);
+    if (options.channels) text.append("\n").append(channels_text(machine, sets));
     written = write_output("", options.json ? to_json(*reading, sets) : text);
   }
   if (!written.ok()) return failed(written.error());
