@@ -32,8 +32,28 @@ int done(const Result<std::string>& text) { return text.ok() ? print(*text) : fa
 /// The table in `file`; without one, the settings'.
 Result<Costs> costs_of(const std::string& file) { return file.empty() ? ronde::costs_of(*current_config()) : read_costs(file); }
 
+/// With sizes as texts; "" where they are the default.
+Result<std::string> explain_command(ExplainOptions options, const std::string& least, const std::string& most) {
+  const auto read = [](const std::string& text, uint64_t* bytes) -> Result<> {
+    if (text.empty()) return {};
+    if (text == "0") {
+      *bytes = 0;
+      return {};
+    }
+    RONDE_TRY(*bytes, size_of_text(text));
+    return {};
+  };
+  RONDE_TRY(read(least, &options.least));
+  RONDE_TRY(read(most, &options.most));
+  return explain(options, *current_config());
+}
+
 void add_explain(CLI::App& app, int& status) {
+  struct Sizes {
+    std::string least, most;
+  };
   auto options = std::make_shared<ExplainOptions>();
+  auto sizes = std::make_shared<Sizes>();
   CLI::App* command = app.add_subcommand("explain", "What the library would choose, what the alternatives would cost, and why");
   CLI::Option* machine = command->add_option(
       "--machine", options->machine, "a topology file, or a folder with a host's sys and proc: its GPUs, or its CPU ranks");
@@ -46,11 +66,12 @@ void add_explain(CLI::App& app, int& status) {
   command->add_option("--type", options->type, "element type")->capture_default_str();
   command->add_option("--op", options->op, "reduction")->capture_default_str();
   command->add_option("--root", options->root, "root");
-  command->add_option("-b,--minbytes", options->least, "least bytes");
-  command->add_option("-e,--maxbytes", options->most, "most bytes");
-  command->add_option("-f,--stepfactor", options->factor, "from one size to the next");
+  command->add_option("-b,--minbytes", sizes->least, "least bytes of the larger buffer of a rank: 8, 64K, 1M, 8G");
+  command->add_option("-e,--maxbytes", sizes->most, "most bytes");
+  command->add_option("-f,--stepfactor", options->factor, "from one size to the next")->check(CLI::Range(2, 1 << 30));
   command->add_flag("--json", options->json, "for programs");
-  command->callback([options, &status] { status = done(explain(*options, *current_config())); });
+  command->footer(kStatuses);
+  command->callback([options, sizes, &status] { status = done(explain_command(*options, sizes->least, sizes->most)); });
 }
 
 void add_program_options(CLI::App& command, ProgramOptions& options) {
@@ -242,7 +263,7 @@ void add_published(CLI::App& app, int& status) {
 
 int run(int argc, char** argv) {
   CLI::App app("What would be done for a call, why, and how long it would take.", "ronde-plan");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // with 1 an unknown word would be no more than a missing command
   int status = 0;
   add_explain(app, status);
   add_show(app, status);
@@ -256,7 +277,9 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  return status;
+  if (!app.get_subcommands().empty()) return status;
+  std::fprintf(stderr, "ronde-plan: name a command; ronde-plan --help lists them\n");
+  return 2;
 }
 
 }  // namespace
