@@ -49,9 +49,8 @@ class Copier {
     for (const Node& node : from_.nodes) {
       (in_tree(node) ? tree_ : switches_) += !shared(node);
     }
-    ranks_ = 0;
-    for (const Gpu& gpu : from_.gpus) ranks_ = std::max(ranks_, gpu.rank + 1);
-    for (const CpuRank& device : from_.cpu_ranks) ranks_ = std::max(ranks_, device.rank + 1);
+    for (const Gpu& gpu : from_.gpus) ranks_ = std::max(ranks_, int64_t{gpu.rank} + 1);
+    for (const CpuRank& device : from_.cpu_ranks) ranks_ = std::max(ranks_, int64_t{device.rank} + 1);
   }
 
   NodeId place(NodeId id, int copy) const {
@@ -89,7 +88,7 @@ class Copier {
   }
 
   void renumber(int& rank, int copy) const {
-    if (rank >= 0) rank += copy * ranks_;
+    if (rank >= 0) rank = n_ * ranks_ <= INT32_MAX ? static_cast<int>(rank + copy * ranks_) : -1;
   }
 
   size_t details_of(NodeKind kind) const {
@@ -136,7 +135,7 @@ class Copier {
   const int n_;
   int32_t tree_ = 0;      ///< how many nodes of a copy stand in preorder
   int32_t switches_ = 0;  ///< how many switches of NVLink
-  int ranks_ = 0;         ///< that a copy takes
+  int64_t ranks_ = 0;     ///< that a copy takes
   bool stated_domains_ = false;  ///< a GPU says in which NVLink domain it is
   Machine to_;
 };

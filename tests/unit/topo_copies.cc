@@ -71,3 +71,11 @@ TEST_CASE("copies of a machine without ports have no network", "[unit][topo]") {
   CHECK(check(two) == std::vector<std::string>{});
   CHECK(two.of_kind(NodeKind::network).empty());
 }
+
+TEST_CASE("copies of devices whose ranks have no room above them have none", "[unit][topo]") {
+  const Machine one = test::read_text("cpu { gpu rank=1073741823; gpu rank=5 }").machine;
+  CHECK(copies(one, 2).gpus.at(2).rank == -1);
+  CHECK(copies(test::read_text("cpu { gpu rank=1073741822; gpu rank=5 }").machine, 2).gpus.at(2).rank == 2147483645);
+  CHECK(copies(test::read_text("cpu { gpu rank=2147483647 }").machine, 3).gpus.at(0).rank == -1);
+  CHECK(check(copies(one, 2)) == std::vector<std::string>{});
+}
