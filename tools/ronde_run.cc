@@ -1,7 +1,6 @@
 // ronde-run: starts the processes of a job on this host, and ends them together.
 #include <fcntl.h>
 #include <fmt/core.h>
-#include <getopt.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/prctl.h>
@@ -14,7 +13,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -23,106 +21,20 @@
 #include <fstream>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "tools/ronde_run_hosts.h"
+#include "tools/ronde_run_options.h"
+#include "tools/ronde_run_stream.h"
+
+namespace ronde::run {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kUsage = 2;
 constexpr int kTimedOut = 124;
 constexpr int kCannotRun = 126;
 constexpr int kNotFound = 127;
-constexpr int kMostRanks = 4096;
-
-struct Options {
-  int ranks = 0;
-  bool prefix = true;
-  double timeout = 0;  // seconds; 0: none
-  double grace = 5;    // seconds between SIGTERM and SIGKILL
-  char** command = nullptr;
-};
-
-constexpr const char* kHelp =
-    "usage: ronde-run -n N [options] [--] COMMAND [ARGUMENT...]\n"
-    "\n"
-    "Starts N processes of COMMAND on this host. Each gets RANK (0 to N-1), WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE,\n"
-    "MASTER_ADDR and MASTER_PORT (a free port). When one fails, the others are ended and its exit status is ronde-run's\n"
-    "(128 and the number for a signal).\n"
-    "\n"
-    "  -n N               number of processes\n"
-    "      --no-prefix    do not put \"[rank] \" before each line of output\n"
-    "      --timeout S    end the job after S seconds, with status 124\n"
-    "      --grace S      seconds from SIGTERM to SIGKILL (5)\n"
-    "  -h, --help         this text\n"
-    "\n"
-    "Standard output and error stay apart. Rank 0 reads ronde-run's standard input unless that is a terminal; the others\n"
-    "have none. SIGINT, SIGTERM, SIGHUP and SIGQUIT are passed on.\n";
-
-void say(const std::string& text) { std::fputs(fmt::format("ronde-run: {}\n", text).c_str(), stderr); }
-
-[[noreturn]] void usage_error(const std::string& text) {
-  say(text + " (--help explains)");
-  std::exit(kUsage);
-}
-
-double seconds_value(const char* name, const char* text) {
-  double value = 0;
-  const char* end = text + std::strlen(text);
-  const auto [stop, error] = std::from_chars(text, end, value);
-  if (error != std::errc{} || stop != end || !(value >= 0) || value > 1e9) {
-    usage_error(fmt::format("{} wants seconds, not '{}'", name, text));
-  }
-  return value;
-}
-
-Options parse(int argc, char** argv) {
-  enum : int { kNoPrefix = 256, kTimeout, kGrace };
-  const option longs[] = {{"no-prefix", no_argument, nullptr, kNoPrefix},
-                          {"timeout", required_argument, nullptr, kTimeout},
-                          {"grace", required_argument, nullptr, kGrace},
-                          {"help", no_argument, nullptr, 'h'},
-                          {nullptr, 0, nullptr, 0}};
-  Options options;
-  opterr = 0;
-  for (;;) {
-    const int at = std::max(optind, 1);
-    const int code = getopt_long(argc, argv, "+:n:h", longs, nullptr);  // +: the command's own options are not ours
-    if (code == -1) break;
-    const std::string given = argv[std::min(std::max(optind - 1, at), argc - 1)];
-    switch (code) {
-      case 'n': {
-        const char* end = optarg + std::strlen(optarg);
-        const auto [stop, error] = std::from_chars(optarg, end, options.ranks);
-        if (error != std::errc{} || stop != end || options.ranks < 1 || options.ranks > kMostRanks) {
-          usage_error(fmt::format("-n wants a number from 1 to {}, not '{}'", kMostRanks, optarg));
-        }
-        break;
-      }
-      case kNoPrefix:
-        options.prefix = false;
-        break;
-      case kTimeout:
-        options.timeout = seconds_value("--timeout", optarg);
-        break;
-      case kGrace:
-        options.grace = seconds_value("--grace", optarg);
-        break;
-      case 'h':
-        std::fputs(kHelp, stdout);
-        std::exit(0);
-      case ':':
-        usage_error(fmt::format("option '{}' needs a value", given));
-      default:
-        usage_error(fmt::format("unknown option '{}'", given));
-    }
-  }
-  if (options.ranks == 0) usage_error("how many processes? give -n N");
-  if (optind >= argc) usage_error("no command");
-  options.command = argv + optind;
-  return options;
-}
 
 /// A port of the loopback address that nobody else is given while this holds it: bound, not listening, so that a process which
 /// sets SO_REUSEADDR, as servers do, may still listen there.
@@ -149,72 +61,11 @@ class HeldPort {
   int port_ = 0;
 };
 
-/// One stream of one process: takes bytes from a pipe, puts whole lines behind a prefix.
-class Stream {
- public:
-  Stream(int from, int to, std::string prefix) : from_(from), to_(to), prefix_(std::move(prefix)) {}
-
-  int descriptor() const { return from_; }
-  bool open() const { return from_ >= 0; }
-
-  /// Passes on what is there, without waiting; false when the destination does not take it any more.
-  bool pump() {
-    std::array<char, 65536> bytes;
-    while (open()) {
-      const ssize_t got = read(from_, bytes.data(), bytes.size());
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0 && errno == EAGAIN) return true;
-      if (got <= 0) return close_end();
-      line_.append(bytes.data(), static_cast<size_t>(got));
-      if (!pass_lines()) return false;
-    }
-    return true;
-  }
-  /// The last line may lack its end.
-  bool close_end() {
-    if (open()) close(from_);
-    from_ = -1;
-    if (line_.empty()) return true;
-    line_ += '\n';
-    return pass_lines();
-  }
-
- private:
-  bool pass_lines() {
-    constexpr size_t kLongest = 1 << 20;  // a line without end goes out in pieces
-    std::string out;
-    size_t start = 0;
-    for (size_t end = line_.find('\n'); end != std::string::npos; end = line_.find('\n', start)) {
-      out += prefix_;
-      out.append(line_, start, end + 1 - start);
-      start = end + 1;
-    }
-    line_.erase(0, start);
-    if (line_.size() > kLongest) {
-      out += prefix_ + std::exchange(line_, {}) + '\n';
-    }
-    return write_out(out);
-  }
-  bool write_out(const std::string& text) const {
-    size_t done = 0;
-    while (done < text.size()) {
-      const ssize_t put = write(to_, text.data() + done, text.size() - done);
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0 && errno == EAGAIN) {
-        pollfd ready{to_, POLLOUT, 0};
-        poll(&ready, 1, 1000);
-        continue;
-      }
-      if (put < 0) return false;
-      done += static_cast<size_t>(put);
-    }
-    return true;
-  }
-
-  int from_;
-  int to_;
-  std::string prefix_;
-  std::string line_;
+/// Where a rank runs.
+struct Place {
+  int host = -1;  // -1: no host of ours
+  int local_rank = 0;
+  int local_ranks = 1;
 };
 
 struct Process {
@@ -225,9 +76,26 @@ struct Process {
 /// The job from start to end.
 class Job {
  public:
-  explicit Job(const Options& options) : options_(options) {}
+  explicit Job(const Options& options) : options_(options), places_(static_cast<size_t>(options.ranks)) {
+    if (options_.split.empty()) {
+      for (int rank = 0; rank < options_.ranks; ++rank) places_[static_cast<size_t>(rank)] = {-1, rank, options_.ranks};
+    }
+    for (size_t host = 0; host < options_.split.size(); ++host) {
+      const std::vector<int>& ranks = options_.split[host];
+      for (size_t i = 0; i < ranks.size(); ++i) {
+        places_[static_cast<size_t>(ranks[i])] = {static_cast<int>(host), static_cast<int>(i), static_cast<int>(ranks.size())};
+      }
+    }
+  }
 
   int run() {
+    if (!options_.split.empty()) {
+      const std::string why = net_.make(static_cast<int>(options_.split.size()), options_.links);
+      if (!why.empty()) {
+        say("cannot make hosts: " + why);
+        return 1;
+      }
+    }
     take_signals();
     raise_file_limit();
     // Whoever a process leaves behind becomes ours, and is ended with the job.
@@ -314,13 +182,12 @@ class Job {
       const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
       dup2(nothing, STDIN_FILENO);
     }
-    const std::string ranks = std::to_string(options_.ranks);
-    const std::string own = std::to_string(rank);
-    const std::string port = std::to_string(port_.port());
-    const std::pair<const char*, const char*> variables[] = {{"RANK", own.c_str()},        {"WORLD_SIZE", ranks.c_str()},
-                                                             {"LOCAL_RANK", own.c_str()},  {"LOCAL_WORLD_SIZE", ranks.c_str()},
-                                                             {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port.c_str()}};
-    for (const auto& [name, value] : variables) setenv(name, value, 1);
+    set_variables(rank);
+    const int host = places_[static_cast<size_t>(rank)].host;
+    if (const std::string why = host < 0 ? "" : move_into(net_.host(host)); !why.empty()) {
+      say(fmt::format("cannot move rank {} to host {}: {}", rank, host, why));
+      _exit(kCannotRun);
+    }
     setrlimit(RLIMIT_NOFILE, &outer_files_);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &outer_mask_, nullptr);
@@ -328,6 +195,18 @@ class Job {
     const int error = errno;
     const ssize_t told = write(failed, &error, sizeof error);
     _exit(told == sizeof error ? kNotFound : kCannotRun);
+  }
+
+  void set_variables(int rank) {
+    const Place& place = places_[static_cast<size_t>(rank)];
+    const auto set = [](const char* name, const std::string& value) { setenv(name, value.c_str(), 1); };
+    set("RANK", std::to_string(rank));
+    set("WORLD_SIZE", std::to_string(options_.ranks));
+    set("LOCAL_RANK", std::to_string(place.local_rank));
+    set("LOCAL_WORLD_SIZE", std::to_string(place.local_ranks));
+    set("MASTER_ADDR", place.host < 0 ? "127.0.0.1" : HostNet::address(places_[0].host, 0));
+    set("MASTER_PORT", std::to_string(port_.port()));
+    if (place.host >= 0) set("NCCL_HOSTID", fmt::format("host{}", place.host));
   }
 
   /// Waits for whatever comes next, and deals with it.
@@ -447,6 +326,8 @@ class Job {
   }
 
   const Options& options_;
+  std::vector<Place> places_;  // by rank
+  HostNet net_;
   HeldPort port_;
   sigset_t signals_{};
   sigset_t outer_mask_{};
@@ -462,8 +343,9 @@ class Job {
 };
 
 }  // namespace
+}  // namespace ronde::run
 
 int main(int argc, char** argv) {
-  const Options options = parse(argc, argv);
-  return Job(options).run();
+  const ronde::run::Options options = ronde::run::parse(argc, argv);
+  return ronde::run::Job(options).run();
 }

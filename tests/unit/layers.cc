@@ -85,7 +85,7 @@ TEST_CASE("programs see the API; those that see more lie in folders of tools/", 
       if (sees_the_api_alone(include.path)) {
         ++files;
         CHECK(layer_of(include.header) == -1);
-        CHECK_FALSE(starts_with(include.header, "tools/"));
+        if (starts_with(include.header, "tools/")) CHECK(sees_the_api_alone(include.header));
       } else {
         ++tools;
       }
