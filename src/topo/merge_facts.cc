@@ -10,7 +10,7 @@ std::string shown(int64_t value) { return fmt::format("{}", value); }
 std::string shown(int value) { return fmt::format("{}", value); }
 std::string shown(double value) { return fmt::format("{:g}", value); }
 std::string shown(uint64_t value) { return fmt::format("{:x}", value); }
-std::string shown(const std::string& value) { return "'" + printable(value) + "'"; }
+std::string shown(const std::string& value) { return fmt::format("'{}'", printable(value)); }
 std::string shown(const std::optional<uint64_t>& value) { return shown(value.value_or(0)); }
 
 }  // namespace
