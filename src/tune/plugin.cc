@@ -69,10 +69,8 @@ void plugin_log(int level, unsigned long subsystems, const char* file, int line,
            Where{file == nullptr ? "" : file, file == nullptr || line < 0 ? 0u : static_cast<unsigned>(line)});
 }
 
-std::string printable(const char* name) {
-  std::string text = name == nullptr || name[0] == '\0' ? "without a name" : std::string(name).substr(0, 64);
-  for (char& c : text) c = c >= ' ' && c <= '~' ? c : '?';
-  return text;
+std::string shown(const char* name) {
+  return name == nullptr || name[0] == '\0' ? "without a name" : printable(std::string_view(name).substr(0, 64));
 }
 
 /// The library that `value` names, by the rules of NCCL_TUNER_PLUGIN; `tried` says what did not work.
@@ -111,7 +109,7 @@ float tuner_cost(const Alternative& one) { return one.written.value_or(static_ca
 Tuner::Tuner(std::unique_ptr<TunerAbi> abi, int version, std::shared_ptr<void> library)
     : library_(std::move(library)),
       abi_(std::move(abi)),
-      identity_(fmt::format("{} (version {})", printable(abi_->name()), version)) {}
+      identity_(fmt::format("{} (version {})", shown(abi_->name()), version)) {}
 
 Tuner::~Tuner() {
   if (!started_) return;

@@ -77,6 +77,17 @@ TEST_CASE("ronde-info: half a job's variables are an error", "[ronde-info]") {
   CHECK(contains(outcome.err, "WORLD_SIZE"));
 }
 
+TEST_CASE("ronde-info: a value that is no text of UTF-8, or would command a terminal, is shown without that", "[ronde-info]") {
+  const std::string odd = "RONDE_ALGO_FILE=\"$(printf 'a\\377\\033[31mb')\"";
+  const Outcome json = info(odd, "--json");
+  INFO(json.err);
+  REQUIRE(json.status == 0);
+  CHECK(contains(nlohmann::json::parse(json.out).at("settings").dump(), "[31mb"));
+  const Outcome text = info(odd);
+  CHECK(text.status == 0);
+  CHECK(contains(text.out, "a??[31mb"));
+}
+
 TEST_CASE("ronde-info: flags that there are not are bad usage", "[ronde-info]") {
   CHECK(info("", "--nothing").status == 2);
   CHECK(info("", "--help").status == 0);

@@ -48,7 +48,7 @@ int tell(bool all, bool json) {
   const Result<std::vector<Pair>> pairs = many ? connect_all(*party, current_config()) : connect_two_processes();
   if (party->first == 0) {
     const Json facts = facts_of(pairs);
-    const std::string text = json ? facts.dump(2) + "\n" : as_text(facts, all);
+    const std::string text = json ? facts.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : as_text(facts, all);
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0) {
       std::perror("ronde-info: writing to standard output");
       return 1;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/words.h"
 #include "tools/info/facts.h"
 
 namespace ronde::info {
@@ -13,7 +14,7 @@ namespace {
 constexpr size_t kMostPairs = 12;  // of one kind that are written out
 
 std::string cell(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) return printable(value.get<std::string>());
   if (!value.is_array()) return value.dump();
   std::string text;
   size_t shown = 0;
@@ -72,7 +73,7 @@ std::string as_text(const Json& facts, bool all_settings) {
   for (const auto& [heading, section] : facts.items()) {
     text += fmt::format("{}{}\n", text.empty() ? "" : "\n", heading);
     if (section.is_string()) {
-      text += fmt::format("  {}\n", section.get<std::string>());
+      text += fmt::format("  {}\n", cell(section));
     } else if (section.is_object()) {
       text += pairs_of_words(section);
     } else if (heading == "settings") {
