@@ -62,6 +62,13 @@ std::string sums_are_right(ncclComm_t comm, int rank, int ranks) {
   return "";
 }
 
+std::string explained(ncclComm_t comm, rondeForm_t form, size_t count) {
+  char text[8192];
+  if (rondeExplainAll(comm, rondeAllReduce, count, ncclInt32, ncclSum, 0, form, text, sizeof text, nullptr) != ncclSuccess)
+    return ncclGetLastError(comm);
+  return text;
+}
+
 /// The texts of all ranks' inits, which must fail.
 std::string init_errors(int ranks) {
   return run_world(ranks, [](ncclComm_t, int) { return "came up"; });
@@ -90,6 +97,24 @@ TEST_CASE("RONDE_ALGO_FILE: Programs run for the calls that they are for, and no
   }) == "");
 }
 
+TEST_CASE("RONDE_ALGO_FILE: what is explained names the file and the line, and why nothing else", "[world][algo_file]") {
+  const ScratchFile file("# mine\n" + kStar);
+  const ScopedEnv env{{"RONDE_ALGO_FILE", file.path().c_str()}};
+  CHECK(run_world(3, [&](ncclComm_t comm, int) -> std::string {
+    const std::string text = explained(comm, rondeText, 1000);
+    for (const std::string& part : {"on 3 ranks: file, Simple, 1 channel", "why: ", ":2 has Programs for it\n", "slower: Programs of the user's own come before it"}) {
+      if (!contains(text, part)) return part + " is missing in " + text;
+    }
+    if (!contains(text, file.path())) return text;
+    const std::string json = explained(comm, rondeJson, 1000);
+    if (!contains(json, R"("algorithm":"file")") || !contains(json, R"("microseconds":null,"reason":")")) return json;
+    // No size makes numbers wrap.
+    const std::string large = explained(comm, rondeText, SIZE_MAX / 4), half = explained(comm, rondeText, SIZE_MAX / 8);
+    const auto slices = [](const std::string& all) { return all.substr(all.find("slices of"), 20); };
+    return contains(large, ": file, Simple, 1 channel") && slices(large) == slices(half) ? "" : large + half;
+  }) == "");
+}
+
 TEST_CASE("RONDE_ALGO_FILE: RONDE_DETERMINISTIC leaves out what is not canonical", "[world][algo_file]") {
   const ScratchFile file(kStar + kLine);
   const ScopedEnv env{{"RONDE_ALGO_FILE", file.path().c_str()}, {"RONDE_DETERMINISTIC", "1"}};
@@ -110,6 +135,7 @@ TEST_CASE("RONDE_ALGO_FILE: what is wrong in it is an error of init, with file a
       {replaced(kStar, "out 0 2 final", "out 0 final"), ":1: AllReduce on 3 ranks: channel 0: "},
       {replaced(kStar, "in 0 2 src input 0 at 1", "in 0 2"), "is Final, but of block 0 rank 1 is missing"},
       {replaced(kStar, " final", ""), ":1: AllReduce on 3 ranks: channel 0: "},
+      {replaced(kStar, "rank 0 channel 0", "rank 0 channel 1"), "channel 1 where 0 is expected"},
       {kStar + "program rank 0 channel 1 blocks 1 scratch 0\n", "4 Programs; each channel needs one for each of 3 ranks"},
   };
   for (const auto& one : cases) {
