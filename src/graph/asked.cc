@@ -231,8 +231,10 @@ class Asked {
 };
 
 Error bad(const std::string& text, const std::string& what) {
-  return fail(Code::invalid_argument, fmt::format("The orders of channels \"{}\" cannot be read: {}; write numbers between blanks, and bars "
-                                                  "between channels, as \"0 1 2 3 | 3 2 1 0\".", text, what));
+  return fail(Code::invalid_argument,
+              fmt::format("The orders of channels \"{}\" cannot be read: {}; write numbers between blanks, and bars "
+                          "between channels, as \"0 1 2 3 | 3 2 1 0\".",
+                          text, what));
 }
 
 }  // namespace
@@ -276,10 +278,11 @@ Result<Joined> asked_channels(const Machine& machine, std::span<const NodeId> de
     narrowest = {arc, load.by_arc[i], capacity};
   }
   if (rate == 0) {
-    return fail(Code::invalid_usage,
-                fmt::format("{} channels in the orders asked for are more than the links carry, at 1 MB/s each ({}); name fewer in "
-                            "{}, or none, so that some are searched.",
-                            joined.channels.size(), describe(machine, narrowest), kSource));
+    return fail(
+        Code::invalid_usage,
+        fmt::format("{} channels in the orders asked for are more than the links carry, at 1 MB/s each ({}); name fewer in "
+                    "{}, or none, so that some are searched.",
+                    joined.channels.size(), describe(machine, narrowest), kSource));
   }
   for (Channel& channel : joined.channels) channel.rate = rate;
   joined.bound = total_rate(joined.channels);

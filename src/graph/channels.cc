@@ -33,9 +33,10 @@ Result<> check_ports(const Machine& machine, std::span<const NodeId> devices, co
     if (!kind.machine.ports.empty()) continue;
     const auto device = [&](size_t unit) { return devices[static_cast<size_t>(units.all[unit].ranks[0])]; };
     const auto here = static_cast<size_t>(kind.first);
-    return fail(Code::invalid_usage,
-                fmt::format("There is no way from {} to {}: its host has no network port; add one, or describe it in RONDE_TOPO_FILE.", topo::describe(machine, device(here)),
-                            topo::describe(machine, device(here == 0 ? 1 : 0))));
+    return fail(
+        Code::invalid_usage,
+        fmt::format("There is no way from {} to {}: its host has no network port; add one, or describe it in RONDE_TOPO_FILE.",
+                    topo::describe(machine, device(here)), topo::describe(machine, device(here == 0 ? 1 : 0))));
   }
   return {};
 }

@@ -36,10 +36,11 @@ class Cut {
  private:
   bool here(int device) const { return device >= 0 && place_[static_cast<size_t>(device)] != kNone; }
   Error pieces(const char* what, int device) const {
-    return fail(Code::invalid_usage,
-                fmt::format("writing a graph file: a channel passes the devices of the host of {} {}, which no graph file can say; "
-                            "ask for orders that pass each host's devices one after another, or unset RONDE_GRAPH_DUMP_FILE",
-                            describe(machine_, node(device)), what));
+    return fail(
+        Code::invalid_usage,
+        fmt::format("writing a graph file: a channel passes the devices of the host of {} {}, which no graph file can say; "
+                    "ask for orders that pass each host's devices one after another, or unset RONDE_GRAPH_DUMP_FILE",
+                    describe(machine_, node(device)), what));
   }
 
   Result<HostChannel> ring() {

@@ -29,10 +29,12 @@ Limits limits_of(const Config& config) {
 
 std::string describe(const Limits& limits) {
   const Rules& rules = limits.rules;
-  return fmt::format("channels {}-{} of {} MB/s, {} steps, CROSS_NIC {}, NET_GDR_LEVEL {}, P2P_LEVEL {}, p2p {}, shm {}, pxn {}, nvb {}, rings \"{}\"",
-                     limits.min_channels, limits.max_channels, limits.max_rate, limits.steps, static_cast<int>(rules.cross_nic),
-                     topo::to_string(rules.gdr_level), topo::to_string(rules.p2p_level), rules.p2p, rules.shm, rules.pxn, rules.nvb,
-                     rules.asked);
+  return fmt::format(
+      "channels {}-{} of {} MB/s, {} steps, CROSS_NIC {}, NET_GDR_LEVEL {}, P2P_LEVEL {}, p2p {}, shm {}, pxn {}, nvb {}, rings "
+      "\"{}\"",
+      limits.min_channels, limits.max_channels, limits.max_rate, limits.steps, static_cast<int>(rules.cross_nic),
+      topo::to_string(rules.gdr_level), topo::to_string(rules.p2p_level), rules.p2p, rules.shm, rules.pxn, rules.nvb,
+      rules.asked);
 }
 
 }  // namespace ronde::graph

@@ -133,9 +133,9 @@ class Copier {
 
   const Machine& from_;
   const int n_;
-  int32_t tree_ = 0;      ///< how many nodes of a copy stand in preorder
-  int32_t switches_ = 0;  ///< how many switches of NVLink
-  int64_t ranks_ = 0;     ///< that a copy takes
+  int32_t tree_ = 0;             ///< how many nodes of a copy stand in preorder
+  int32_t switches_ = 0;         ///< how many switches of NVLink
+  int64_t ranks_ = 0;            ///< that a copy takes
   bool stated_domains_ = false;  ///< a GPU says in which NVLink domain it is
   Machine to_;
 };

@@ -18,8 +18,8 @@ struct Home {
   int64_t ranks = 0;
 };
 
-/// The cores of each NUMA node of the host with that identity (of the only one, whatever it is called), in the order of `machine`'s; where
-/// none is known, each of its nodes has one that any rank may use.
+/// The cores of each NUMA node of the host with that identity (of the only one, whatever it is called), in the order of
+/// `machine`'s; where none is known, each of its nodes has one that any rank may use.
 std::vector<Home> homes(const Machine& machine, const HostCpus& cpus, uint64_t host) {
   const auto nodes = machine.of_kind(NodeKind::numa);
   std::vector<Home> all(nodes.size());

@@ -50,11 +50,11 @@ struct RankAffinity {
   CpuMask cpus;  ///< that it may use; empty: all (unknown, or to be ignored)
 };
 
-/// Adds a CpuRank to `host`, a Machine of one host, or of several of which one has the hash `identity`, for each of `ranks`, all of that host: on the NUMA node, of those that its CPUs are in, where
-/// each core serves the fewest ranks. Ranks that may use the same CPUs of a node share its cores out, each at least one; beyond
-/// that cores serve several. `cpus` is that host's; where it is empty every CPU of `host` counts as a core. Equal inputs give
-/// equal Machines, whatever the order of `ranks`. CPU ranks that `host` has are left out,
-/// a GPU of one of `ranks` loses its own. Where `host` has no NUMA node it gets one.
+/// Adds a CpuRank to `host`, a Machine of one host, or of several of which one has the hash `identity`, for each of `ranks`, all
+/// of that host: on the NUMA node, of those that its CPUs are in, where each core serves the fewest ranks. Ranks that may use the
+/// same CPUs of a node share its cores out, each at least one; beyond that cores serve several. `cpus` is that host's; where it
+/// is empty every CPU of `host` counts as a core. Equal inputs give equal Machines, whatever the order of `ranks`. CPU ranks that
+/// `host` has are left out, a GPU of one of `ranks` loses its own. Where `host` has no NUMA node it gets one.
 Reading with_cpu_ranks(const Machine& host, const HostCpus& cpus, std::span<const RankAffinity> ranks, uint64_t identity = 0);
 
 }  // namespace ronde::topo

@@ -183,8 +183,8 @@ Result<> Reader::finish_cpus(xml_node root) {
     if (!allowed_.empty()) cpus.numas[i].cpus = cpus.numas[i].cpus & allowed_;
   }
   for (const auto& [id, near] : memory) {
-    const auto place =
-        std::find_if(cpus.all_cpus.begin(), cpus.all_cpus.end(), [&mask = near](const CpuMask& own) { return !(own & mask).empty(); });
+    const auto place = std::find_if(cpus.all_cpus.begin(), cpus.all_cpus.end(),
+                                    [&mask = near](const CpuMask& own) { return !(own & mask).empty(); });
     cpus.homes[id] = place == cpus.all_cpus.end() ? 0 : static_cast<size_t>(place - cpus.all_cpus.begin());
   }
   return Done{};

@@ -136,8 +136,8 @@ struct Gpu {
   int part = -1;      ///< number of the part, where several GPUs are one function's parts
   int c2c_links = 0;  ///< coherent links to its CPU, and what each carries in MB/s; parts of one function share them
   int64_t c2c_rate = 0;
-  uint64_t domain = 0;  ///< identity of the NVLink domain, of one host or several, that its links to NVLink switches are in; 0: not
-                        ///< stated
+  uint64_t domain = 0;  ///< identity of the NVLink domain, of one host or several, that its links to NVLink switches are in; 0:
+                        ///< not stated
   bool operator==(const Gpu&) const = default;
 };
 

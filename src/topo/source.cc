@@ -131,7 +131,10 @@ Result<Reading> load_machine(const std::string& path) {
   }
   RONDE_TRY(const std::string text, read_file(path, kMaxBytes));
   const size_t start = text.find_first_not_of(" \t\r\n\f\v");
-  if (start == std::string::npos) return fail(Code::invalid_argument, fmt::format("{}: the file is empty; name one with a machine: a topology file of NCCL or hwloc, or a text form", path));
+  if (start == std::string::npos)
+    return fail(
+        Code::invalid_argument,
+        fmt::format("{}: the file is empty; name one with a machine: a topology file of NCCL or hwloc, or a text form", path));
   // A byte order mark comes before XML alone.
   const bool xml = text[start] == '<' || text.compare(0, 3, "\xef\xbb\xbf") == 0;
   return xml ? from_xml(text, path) : from_text(text, path);

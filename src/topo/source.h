@@ -27,9 +27,10 @@ enum class Drivers : uint8_t { asked, left_alone };
 /// The machine that this process runs on, under the identity `host_hash` where it is one host. Detected, with what drivers and
 /// hwloc know; where RONDE_TOPO_FILE names a file or folder, what that says counts, and detection adds what it lacks: what a
 /// file's PCI functions are, the CPUs that may be used, ports and devices. Ranks in the file are dropped. A file that is not
-/// there is a note, and an error with RONDE_STRICT; a broken one is an error, and a note where no setting names it. Notes say what of the file is not on this host, and
-/// whether it seems to be another machine's.
-Result<Reading> machine_of_host(const Config& config, uint64_t host_hash, Cpus cpus = Cpus::of_thread, Drivers drivers = Drivers::asked);
+/// there is a note, and an error with RONDE_STRICT; a broken one is an error, and a note where no setting names it. Notes say
+/// what of the file is not on this host, and whether it seems to be another machine's.
+Result<Reading> machine_of_host(const Config& config, uint64_t host_hash, Cpus cpus = Cpus::of_thread,
+                                Drivers drivers = Drivers::asked);
 
 /// Writes the machine to RONDE_TOPO_DUMP_FILE as NCCL's topology file, where that is set and `rank` is the one that writes
 /// (RONDE_TOPO_DUMP_FILE_RANK). For the machine of the rank's own host (or NVLink domain), as other readers expect it. An error

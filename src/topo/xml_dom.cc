@@ -48,9 +48,10 @@ std::string XmlDocument::place(size_t line) const { return fmt::format("{}:{}: "
 
 Result<std::unique_ptr<XmlDocument>> XmlDocument::parse(std::string_view text, const std::string& file) {
   if (text.size() > kMaxBytes) {
-    return fail(Code::invalid_argument,
-                fmt::format("{}: a file of {} bytes; at most {} are read, far more than any machine takes: name a topology or graph file",
-                            file, text.size(), kMaxBytes));
+    return fail(
+        Code::invalid_argument,
+        fmt::format("{}: a file of {} bytes; at most {} are read, far more than any machine takes: name a topology or graph file",
+                    file, text.size(), kMaxBytes));
   }
   auto parsed = std::unique_ptr<XmlDocument>(new XmlDocument(text, file));
   const pugi::xml_parse_result result =
@@ -72,7 +73,9 @@ Result<std::unique_ptr<XmlDocument>> XmlDocument::parse(std::string_view text, c
 }
 
 Result<> XmlDocument::check_shape() {
-  if (!root()) return fail(Code::invalid_argument, place(1) + "no element; expected <system> (a topology file), <topology> (of hwloc) or <graphs> (a graph file)");
+  if (!root())
+    return fail(Code::invalid_argument,
+                place(1) + "no element; expected <system> (a topology file), <topology> (of hwloc) or <graphs> (a graph file)");
   if (root().next_sibling()) return error(root().next_sibling(), "a second outermost element");
   int elements = 0;
   int depth = 0;

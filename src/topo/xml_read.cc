@@ -115,8 +115,10 @@ class Reader {
 
 Result<> Reader::check_root(xml_node root) {
   if (is(root, "graphs"))
-    return doc_.error(root, "this is a graph file (NCCL_GRAPH_FILE), not a topology file; expected <system>, or hwloc's <topology>");
-  if (!is(root, "system")) return doc_.error(root, "expected <system>, the root of a topology file, or <topology>, that of hwloc's files");
+    return doc_.error(root,
+                      "this is a graph file (NCCL_GRAPH_FILE), not a topology file; expected <system>, or hwloc's <topology>");
+  if (!is(root, "system"))
+    return doc_.error(root, "expected <system>, the root of a topology file, or <topology>, that of hwloc's files");
   if (!root.attribute("version")) {
     assembly_.notes().add("<system> without version, read as version 1", at(root));
     return Done{};

@@ -32,8 +32,7 @@ class Writer {
       if (m_.nodes[i].parent != kNone) children_[static_cast<size_t>(m_.nodes[i].parent)].push_back(static_cast<NodeId>(i));
     }
     for (const Link& link : m_.links) {
-      const bool peers = m_.node(link.a).parent != link.b &&
-                         (is_peer_link(link.kind) || link.kind == LinkKind::pci);
+      const bool peers = m_.node(link.a).parent != link.b && (is_peer_link(link.kind) || link.kind == LinkKind::pci);
       if (!peers) continue;
       links_[static_cast<size_t>(link.a)].push_back(&link);
       links_[static_cast<size_t>(link.b)].push_back(&link);

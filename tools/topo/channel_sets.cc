@@ -108,7 +108,8 @@ std::string order_of(const graph::Channel& channel, const std::vector<int>& numb
   const auto number = [&](size_t device) { return fmt::format("{}", numbers[device]); };
   const std::vector<int> order = channel.ring.empty() ? chain_of(channel.parent) : channel.ring;
   std::string text;
-  for (size_t i = 0; i < order.size() && i < kMostNamed; ++i) text.append(i == 0 ? "" : " ").append(number(static_cast<size_t>(order[i])));
+  for (size_t i = 0; i < order.size() && i < kMostNamed; ++i)
+    text.append(i == 0 ? "" : " ").append(number(static_cast<size_t>(order[i])));
   if (order.size() > kMostNamed) text += fmt::format(" ... ({} in all)", order.size());
   if (!order.empty()) return text;
   std::vector<std::vector<size_t>> children(channel.parent.size());

@@ -85,7 +85,8 @@ class Diff {
     for (const NodeId id : shared()) node(id, other_.nodes.at(one_.keys[static_cast<size_t>(id)]));
     for (const auto& [key, link] : one_.links) links(key, *link);
     for (const auto& [key, link] : other_.links) {
-      if (one_.links.count(key) == 0 && both_ends(other_, *link, one_)) say("{}: only in {}: {}", printable(key), b_, what_of(*link));
+      if (one_.links.count(key) == 0 && both_ends(other_, *link, one_))
+        say("{}: only in {}: {}", printable(key), b_, what_of(*link));
     }
     return std::move(found_);
   }

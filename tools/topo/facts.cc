@@ -110,7 +110,8 @@ std::string build_of(const Machine& m, const Family& family, const std::vector<N
   for (const NodeId id : nodes) {
     const Node& node = m.node(id);
     text += to_string(node.kind);
-    if (node.parent != kNone) text += fmt::format("<{}{}", place_of(node.parent), link_text(m.link(family.up[static_cast<size_t>(id)])));
+    if (node.parent != kNone)
+      text += fmt::format("<{}{}", place_of(node.parent), link_text(m.link(family.up[static_cast<size_t>(id)])));
     for (const Fact& fact : facts_of(m, id)) {
       if (std::find(own.begin(), own.end(), fact.name) == own.end()) text += fmt::format(" {}={}", fact.name, text_of(fact));
     }

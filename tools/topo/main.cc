@@ -18,7 +18,8 @@ constexpr const char* kStatuses =
 /// An empty word would mean this host, or no file, to whoever forgot to set a variable.
 const CLI::Validator& a_name() {
   static const CLI::Validator validator(
-      [](const std::string& word) { return std::string(word.empty() ? "the name is empty; leave it out, or give one" : ""); }, "", "name");
+      [](const std::string& word) { return std::string(word.empty() ? "the name is empty; leave it out, or give one" : ""); }, "",
+      "name");
   return validator;
 }
 
@@ -111,7 +112,8 @@ void add_gather(CLI::App& app, int& status) {
           "In it: NUMA nodes and their CPU numbers, models of CPUs and GPUs, bus ids, PCI ids, link speeds, numbers and speeds "
           "of\n"
           "ports, links between devices. Identities of hosts and NVLink domains, GUIDs and names of ports become\n"
-          "numbers; of a port's name its kind is kept (mlx5_3: mlx5_0, a name of no known kind: port_0). Not in it: host names, addresses, serial numbers.\n"
+          "numbers; of a port's name its kind is kept (mlx5_3: mlx5_0, a name of no known kind: port_0). Not in it: host names, "
+          "addresses, serial numbers.\n"
           "It is a text: read it before you send it. ronde-topo show reads it.\n\n"
           "Example: ronde-topo gather -o machine.txt\n\n") +
       kStatuses);

@@ -120,8 +120,7 @@ class Links {
   void peers() {
     double deepest = 0;
     for (const Link& link : m_.links) {
-      if (!is_peer_link(link.kind) || !drawn(link.a) || !drawn(link.b) || to_own_cpu(link))
-        continue;
+      if (!is_peer_link(link.kind) || !drawn(link.a) || !drawn(link.b) || to_own_cpu(link)) continue;
       const double x1 = box(link.a).centre();
       const double x2 = box(link.b).centre();
       const double height = std::min(12 + std::abs(x2 - x1) / 9, kDeepest);
@@ -198,8 +197,8 @@ void draw_legend(Canvas& canvas, const Machine& machine, Placed& placed) {
   bool assumed = false;
   for (const Link& link : machine.links) {
     assumed |= link.source == Source::assumed;
-    const bool peer = is_peer_link(link.kind) &&
-                      machine.node(link.a).kind == NodeKind::gpu && machine.node(link.b).kind == NodeKind::gpu;
+    const bool peer =
+        is_peer_link(link.kind) && machine.node(link.a).kind == NodeKind::gpu && machine.node(link.b).kind == NodeKind::gpu;
     std::string text = to_string(link.kind);
     if (link.kind == LinkKind::internal) continue;
     if (peer) text += fmt::format(" x{}: {} GB/s", link.count, label_of(link));
