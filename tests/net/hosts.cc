@@ -44,6 +44,7 @@ HostWorld::HostWorld(int ranks, const std::string& split, const run::Links& link
     : ranks_(ranks), host_of_(static_cast<size_t>(ranks)) {
   void* at = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   REQUIRE(at != MAP_FAILED);
+  REQUIRE(ranks <= kMostRanks);
   shared_ = static_cast<Shared*>(at);  // zeros are what all of it begins with
   run::Split hosts;
   REQUIRE(run::read_split(split, ranks, hosts) == "");

@@ -58,6 +58,7 @@ class HostWorld {
   std::atomic<int>& count(int which) { return shared_->counts[which]; }
 
  private:
+  static constexpr int kMostRanks = 64;
   struct Shared {
     std::atomic<int> counts[8];
     std::atomic<bool> put;
@@ -65,7 +66,7 @@ class HostWorld {
     struct {
       std::atomic<bool> done;
       char text[2000];
-    } answers[64];
+    } answers[kMostRanks];
   };
 
   const int ranks_;
