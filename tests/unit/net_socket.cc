@@ -1,6 +1,7 @@
 // Messages over the network "Socket": what goes in comes out, in order, and what goes wrong is said.
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/timerfd.h>
 #include <algorithm>
 #include <cstring>
 
@@ -86,7 +87,7 @@ TEST_CASE("messages of all sizes come whole and in order, over any number of soc
   CAPTURE(sockets, family);
   const auto net = loopback_net({{"RONDE_NSOCKS_PERTHREAD", sockets}, {"RONDE_SOCKET_FAMILY", family}});
   const Pair pair = connect_pair(*net);
-  CHECK(pair.sender->descriptors().size() == static_cast<size_t>(std::stoi(sockets)));
+  CHECK(pair.receiver->descriptors().size() == static_cast<size_t>(std::stoi(sockets)));
   CHECK(contains(pair.sender->describe(), family == "AF_INET6" ? "[::1]:" : "127.0.0.1:"));
   CHECK(pair.sender->describe() == pair.receiver->describe());
   carry(pair, kSizes);
@@ -211,6 +212,23 @@ TEST_CASE("the receiver's end is an error for a sender with something under way"
   INFO(text);
   CHECK(contains(text, "sending between 127.0.0.1:"));
   CHECK(contains(text, "its process has ended"));
+}
+
+TEST_CASE("a sender looks after its peer as long as something is under way, and no longer", "[net]") {
+  const auto net = loopback_net();
+  const Pair pair = connect_pair(*net);
+  const auto beats = [&] {
+    itimerspec left{};
+    REQUIRE(timerfd_gettime(pair.sender->descriptors().back(), &left) == 0);
+    return left.it_value.tv_sec != 0 || left.it_value.tv_nsec != 0;
+  };
+  CHECK(*pair.sender->arm());
+  CHECK_FALSE(beats());
+  const std::vector<std::byte> large(64 << 20);
+  REQUIRE(*pair.sender->post(large, {}));
+  CHECK(*pair.sender->arm());
+  CHECK(beats());
+  CHECK_FALSE(*pair.sender->done());
 }
 
 TEST_CASE("a message longer than its room is an error, and does not leave the room", "[net]") {

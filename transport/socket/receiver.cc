@@ -50,7 +50,6 @@ Result<bool> SocketReceiver::post(std::span<std::byte> room) {
 
 Result<std::optional<size_t>> SocketReceiver::done() {
   if (error_.has_value()) return *error_;
-  const auto whole = [this] { return done_ != posted_ && room_of(done_).missing == 0; };
   for (size_t i = 0; i < streams_.size() && !whole(); ++i) {
     Result<> read_on = read(i);
     if (!read_on.ok()) return break_off(std::move(read_on).error());
@@ -74,12 +73,12 @@ bool SocketReceiver::owes(size_t index) {
   return done_ % streams_.size() == index && stream.next <= done_;
 }
 
-// Reads until the stream is dry or needs room that post() has not given.
+// Reads until the stream is dry, needs room that post() has not given, or the oldest message is whole.
 Result<> SocketReceiver::read(size_t index) {
   Stream& stream = *streams_[index];
   while (true) {
     RONDE_TRY(const bool hungry, digest(index));
-    if (!hungry || stream.dry || stream.ended.has_value()) return {};
+    if (!hungry || stream.dry || stream.ended.has_value() || whole()) return {};
     fill(stream);
   }
 }

@@ -50,6 +50,8 @@ class SocketReceiver final : public Receiver {
   };
 
   Room& room_of(uint64_t number) { return rooms_[number % kMaxUnderWay]; }
+  /// The oldest message is.
+  bool whole() { return done_ != posted_ && room_of(done_).missing == 0; }
   Result<> read(size_t index);
   Result<bool> digest(size_t index);
   Result<bool> open_part(size_t index);

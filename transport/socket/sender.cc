@@ -1,5 +1,7 @@
 #include "transport/socket/sender.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <algorithm>
@@ -9,6 +11,15 @@ namespace ronde::net {
 namespace {
 
 constexpr size_t kPieces = 48;  // of memory in one call
+constexpr uint64_t kSilence = 30 * kSecond;
+
+/// The peer's host has answered nothing for that long, though it was asked. One whose process takes nothing answers.
+bool silent(int fd) {
+  tcp_info info{};
+  socklen_t length = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return false;
+  return info.tcpi_last_ack_recv >= kSilence / kMillisecond && (info.tcpi_unacked > 0 || info.tcpi_probes > 1);
+}
 
 }  // namespace
 
@@ -47,12 +58,18 @@ std::vector<int> SocketSender::descriptors() const {
   if (dial_ != nullptr) return dial_->descriptors();
   std::vector<int> all;
   for (const auto& stream : streams_) all.push_back(stream->fd.get());
+  all.push_back(pulse_->descriptor());
   return all;
 }
 
 void SocketSender::signalled() {
   news_ = true;
   for (const auto& stream : streams_) stream->full = false;
+}
+
+Result<bool> SocketSender::arm() {
+  if (dial_ == nullptr && done_ != posted_) pulse_->ask();
+  return true;
 }
 
 std::string SocketSender::describe() const {
@@ -94,6 +111,7 @@ Result<bool> SocketSender::done() {
     return true;
   }
   Result<> goes_on = look_for_end();
+  if (goes_on.ok()) goes_on = look_for_silence();
   if (!goes_on.ok()) return break_off(std::move(goes_on).error());
   return false;
 }
@@ -108,6 +126,23 @@ Result<> SocketSender::look_for_end() {
     if (n > 0) return foreign_stream(ends_, "something came back over a connection that goes one way");
     if (n == 0) return broken_stream(ends_, "sending", 0);
     if (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) return broken_stream(ends_, "sending", errno);
+  }
+  return {};
+}
+
+// While data is on its way the kernel sends no keepalives, and would go on for a quarter of an hour; its own timeout for that
+// (TCP_USER_TIMEOUT) is not for us: see tune_stream().
+Result<> SocketSender::look_for_silence() {
+  const uint64_t now = now_ns();
+  if (now - looked_ < Pulse::kPause / 2) return {};
+  looked_ = now;
+  if (stuck_at_ != done_) {
+    stuck_at_ = done_;
+    stuck_ = now;
+  }
+  if (now - stuck_ < kSilence) return {};
+  for (const auto& stream : streams_) {
+    if (silent(stream->fd.get())) return broken_stream(ends_, "sending", ETIMEDOUT);
   }
   return {};
 }

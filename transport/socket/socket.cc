@@ -53,7 +53,8 @@ class SocketNet final : public Net {
     const Local& local = locals_.at(static_cast<size_t>(device));
     RONDE_TRY(Contact contact, from_handle(handle));
     auto dial = std::make_unique<Dial>(local, std::move(contact), buffers_, retries_);
-    return std::unique_ptr<Sender>(std::make_unique<SocketSender>(std::move(dial), local.device.name));
+    RONDE_TRY(std::shared_ptr<Pulse> pulse, Pulse::of_process());
+    return std::unique_ptr<Sender>(std::make_unique<SocketSender>(std::move(dial), std::move(pulse), local.device.name));
   }
 
  private:
