@@ -50,7 +50,7 @@ void carry(const Pair& pair, const std::vector<size_t>& sizes) {
   }));
   for (size_t i = 0; i < sizes.size(); ++i) {
     INFO("message " << i << " of " << sizes[i] << " bytes");
-    CHECK(std::memcmp(in[i].data(), out[i].data(), sizes[i]) == 0);
+    CHECK(std::equal(out[i].begin(), out[i].end(), in[i].begin()));
     CHECK(std::all_of(in[i].begin() + static_cast<ptrdiff_t>(sizes[i]), in[i].end(),
                       [](std::byte b) { return b == std::byte{0x5a}; }));
   }

@@ -14,7 +14,7 @@ namespace {
 
 // What one thread gets through the loopback interface, roughly: it has no speed of its own, and ranks of one host that are kept
 // apart still choose by it.
-constexpr double kLoopbackGbps = 40;
+constexpr double kLoopbackGbps = 20;
 constexpr double kGbpsOfStream = 25;
 // Their virtual networks limit what one flow may carry, whatever the adapter could.
 constexpr int64_t kAmazon = 0x1d0f;
