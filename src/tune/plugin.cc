@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <cmath>
 #include <cstdarg>
-#include <cstdio>
 #include <cstring>
 
 #include <fmt/core.h>
@@ -54,41 +53,11 @@ size_t largest_buffer(const CallShape& call) {
   return times(bytes_of(call), counts_per_rank(call.spec.coll) ? static_cast<uint64_t>(call.spec.ranks) : 1);
 }
 
-/// The log function of all plugins.
-void plugin_log(int level, unsigned long subsystems, const char* file, int line, const char* format, ...) {
-  if (level < static_cast<int>(Level::version) || format == nullptr) return;
-  const Level as = static_cast<Level>(std::min(level, static_cast<int>(Level::trace)));
-  if (!log_enabled(as, static_cast<Subsys>(static_cast<uint32_t>(subsystems)))) return;
-  char text[2048];
+void tuner_log(int level, unsigned long subsystems, const char* file, int line, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  const int length = vsnprintf(text, sizeof text, format, arguments);
+  log_for_plugin("tuner", level, subsystems, file, line, format, arguments);
   va_end(arguments);
-  if (length < 0) return;
-  log_line(as, fmt::format("tuner plugin: {}", text),
-           Where{file == nullptr ? "" : file, file == nullptr || line < 0 ? 0u : static_cast<unsigned>(line)});
-}
-
-std::string shown(const char* name) {
-  return name == nullptr || name[0] == '\0' ? "without a name" : printable(std::string_view(name).substr(0, 64));
-}
-
-/// The library that `value` names, by the rules of NCCL_TUNER_PLUGIN; `tried` says what did not work.
-std::shared_ptr<void> open_library(const std::string& value, std::string* tried) {
-  constexpr std::string_view kStatic = "STATIC_PLUGIN";
-  if (value.size() >= kStatic.size() && same_word(std::string_view(value).substr(0, kStatic.size()), kStatic)) {
-    return {dlopen(nullptr, RTLD_NOW | RTLD_LOCAL), dlclose};
-  }
-  std::vector<std::string> names{value.empty() ? "libnccl-tuner.so" : value};
-  const bool is_file = value.find('/') != std::string::npos ||
-                       (value.rfind("lib", 0) == 0 && value.size() > 3 && value.rfind(".so") == value.size() - 3);
-  if (!value.empty() && !is_file) names.push_back(fmt::format("libnccl-tuner-{}.so", value));
-  for (const std::string& name : names) {
-    if (void* const handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, [](void* one) { dlclose(one); }};
-    const char* const why = dlerror();
-    tried->append(tried->empty() ? "" : "; ").append(why != nullptr ? why : name);
-  }
-  return nullptr;
 }
 
 /// Of the versions that the library has, those that are of no use here; "" for none.
@@ -109,7 +78,7 @@ float tuner_cost(const Alternative& one) { return one.written.value_or(static_ca
 Tuner::Tuner(std::unique_ptr<TunerAbi> abi, int version, std::shared_ptr<void> library)
     : library_(std::move(library)),
       abi_(std::move(abi)),
-      identity_(fmt::format("{} (version {})", shown(abi_->name()), version)) {}
+      identity_(fmt::format("{} (version {})", shown_name(abi_->name()), version)) {}
 
 Tuner::~Tuner() {
   if (!started_) return;
@@ -128,7 +97,7 @@ std::unique_ptr<Tuner> Tuner::load(const Config& config) {
     return nullptr;
   };
   std::string tried;
-  std::shared_ptr<void> library = open_library(value, &tried);
+  std::shared_ptr<void> library = open_plugin(value, "tuner", &tried);
   if (library == nullptr) {
     return refuse(
         fmt::format("no library can be loaded ({})", tried),
@@ -151,7 +120,7 @@ std::unique_ptr<Tuner> Tuner::load(const Config& config) {
 }
 
 Result<> Tuner::start(const TunerComm& comm) {
-  const int code = abi_->init(comm, plugin_log);
+  const int code = abi_->init(comm, tuner_log);
   started_ = code == 0;
   if (started_) return {};
   return fail(

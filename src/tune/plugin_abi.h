@@ -6,11 +6,9 @@
 #include <cstdint>
 #include <memory>
 
-namespace ronde {
+#include "base/plugin.h"
 
-/// The plugin's log function: level and subsystem bits are those of base/log.h. Variadic in the manner of printf; from any
-/// thread.
-using TunerLog = void (*)(int level, unsigned long subsystems, const char* file, int line, const char* format, ...);
+namespace ronde {
 
 /// NCCL's cost table: float[algorithm][protocol], microseconds; -1: not to be had. Its numbers are the interface's.
 inline constexpr int kTunerAlgorithms = 7;
@@ -38,7 +36,7 @@ class TunerAbi {
   virtual const char* name() const = 0;
   /// Whether the structure has every function.
   virtual bool complete() const = 0;
-  virtual int init(const TunerComm& comm, TunerLog log) = 0;
+  virtual int init(const TunerComm& comm, PluginLog log) = 0;
   /// `function`: NCCL's number; `bytes` of the largest buffer of a rank. Changes `table` and `channels`, which begins at 0.
   virtual int get(int function, size_t bytes, TunerTable* table, int* channels) = 0;
   /// Only after an init that succeeded.

@@ -6,7 +6,7 @@ namespace {
 
 struct TunerV4 {
   const char* name;
-  int (*init)(size_t ranks, size_t nodes, TunerLog log, void** context);
+  int (*init)(size_t ranks, size_t nodes, PluginLog log, void** context);
   int (*get)(void* context, int function, size_t bytes, int pipe_ops, float** table, int algorithms, int protocols,
              int registered, int* channels);
   int (*destroy)(void* context);
@@ -17,7 +17,7 @@ class AdapterV4 final : public TunerAbi {
   explicit AdapterV4(const TunerV4& plugin) : plugin_(plugin) {}
   const char* name() const override { return plugin_.name; }
   bool complete() const override { return plugin_.init != nullptr && plugin_.get != nullptr && plugin_.destroy != nullptr; }
-  int init(const TunerComm& comm, TunerLog log) override { return plugin_.init(comm.ranks, comm.nodes, log, &context_); }
+  int init(const TunerComm& comm, PluginLog log) override { return plugin_.init(comm.ranks, comm.nodes, log, &context_); }
   int get(int function, size_t bytes, TunerTable* table, int* channels) override {
     return plugin_.get(context_, function, bytes, 1, reinterpret_cast<float**>(table->cost), kTunerAlgorithms, kTunerProtocols, 0,
                        channels);

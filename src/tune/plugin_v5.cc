@@ -13,7 +13,7 @@ struct DomainsV5 {
 
 struct TunerV5 {
   const char* name;
-  int (*init)(void** context, uint64_t comm_id, size_t ranks, size_t nodes, TunerLog log, DomainsV5* domains, void* constants);
+  int (*init)(void** context, uint64_t comm_id, size_t ranks, size_t nodes, PluginLog log, DomainsV5* domains, void* constants);
   int (*get)(void* context, int function, size_t bytes, int pipe_ops, float** table, int algorithms, int protocols,
              int registered, int* channels);
   int (*finalize)(void* context);
@@ -24,7 +24,7 @@ class AdapterV5 final : public TunerAbi {
   explicit AdapterV5(const TunerV5& plugin) : plugin_(plugin) {}
   const char* name() const override { return plugin_.name; }
   bool complete() const override { return plugin_.init != nullptr && plugin_.get != nullptr && plugin_.finalize != nullptr; }
-  int init(const TunerComm& comm, TunerLog log) override {
+  int init(const TunerComm& comm, PluginLog log) override {
     domains_ = {static_cast<int>(comm.nodes), comm.least_ranks, comm.most_ranks};
     return plugin_.init(&context_, comm.id, comm.ranks, comm.nodes, log, &domains_, constants_);
   }
