@@ -12,6 +12,7 @@
 #include "base/thread.h"
 #include "transport/bells.h"
 #include "transport/join.h"
+#include "transport/net/station.h"
 #include "transport/transport.h"
 
 namespace ronde {
@@ -28,7 +29,14 @@ class RankFabric final : public Fabric {
   uint32_t slot_capacity() const override { return joined_.arena->shape().slot_capacity; }
 
   ControlBlock& control(int rank) override { return end(rank).arena().control(); }
-  void ring(int rank) override;
+  void ring(int rank) override { end(rank).ring(); }
+  void refresh(std::span<const int> peers) override {
+    if (joined_.station != nullptr) joined_.station->refresh(peers);
+  }
+  bool help() override { return joined_.station != nullptr && joined_.station->help(); }
+  void rest(bool sleeps) override {
+    if (joined_.station != nullptr) joined_.station->rest(sleeps);
+  }
   Result<FifoView> writer(int peer, int link) override;
   FifoView reader(int peer, int link) override { return joined_.arena->find_fifo(peer, link); }
 
@@ -38,10 +46,10 @@ class RankFabric final : public Fabric {
   void revoke_loans() noexcept override;
 
   bool alive(int peer) const override { return end(peer).alive(); }
-  std::string_view transport(int peer) const override { return at(peer).transport->name(); }
-  std::string describe(int peer) const override {
-    return fmt::format("{}: {}", at(peer).transport->name(), end(peer).describe());
+  std::string_view transport(int peer) const override {
+    return end(peer).route().empty() ? at(peer).transport->name() : end(peer).route();
   }
+  std::string describe(int peer) const override { return fmt::format("{}: {}", transport(peer), end(peer).describe()); }
   std::string peer_name(int peer) const override { return joined_.name(peer); }
   void close() noexcept override;
 
@@ -67,15 +75,8 @@ RankFabric::~RankFabric() {
 void RankFabric::close() noexcept {
   if (forked()) return;
   joined_.arena->mark_closed();
+  if (joined_.station != nullptr) joined_.station->close();
   joined_.watch->cancel();
-}
-
-void RankFabric::ring(int rank) {
-  PeerEnd& peer = end(rank);
-  // seq_cst, like all of the Bell's rule: who takes over a rank publishes his Bell, then looks again at what the rank waits for,
-  // then sleeps.
-  const uint32_t index = peer.arena().control().bell.load(std::memory_order_seq_cst);
-  ronde::ring(peer.bells()[index % kBells]);
 }
 
 Result<FifoView> RankFabric::writer(int peer, int link) {
@@ -87,6 +88,7 @@ Result<FifoView> RankFabric::writer(int peer, int link) {
   }
   // seq_cst: either revoke_loans finds the new queue, or this finds that loans are revoked.
   if (revoked_.load(std::memory_order_seq_cst)) made->header->revoked.store(1, std::memory_order_seq_cst);
+  RONDE_TRY(end(peer).opened(link));
   return made;
 }
 
@@ -125,6 +127,7 @@ void RankFabric::revoke_loans() noexcept {
       lent.emplace_back(peer, fifo);
     }
   }
+  for (const JoinedPeer& peer : joined_.peers) peer.end->cut();
   const uint64_t now = now_ns();
   for (const auto& [peer, fifo] : lent) {
     if (wait_for_reader(peer, fifo, now + kSecond / 2, now + 10 * kSecond) || !end(peer).reads_in_place()) continue;
@@ -136,6 +139,13 @@ void RankFabric::revoke_loans() noexcept {
 }
 
 }  // namespace
+
+void PeerEnd::ring() {
+  // seq_cst, like all of the Bell's rule: who takes over a rank publishes his Bell, then looks again at what the rank waits for,
+  // then sleeps.
+  const uint32_t index = arena().control().bell.load(std::memory_order_seq_cst);
+  ronde::ring(bells()[index % kBells]);
+}
 
 Result<std::unique_ptr<Fabric>> Fabric::make(FabricRequest request) {
   watch_forks();

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -51,8 +52,12 @@ struct FabricRequest {
   AbortWord* abort = nullptr;
   /// Links per ordered pair of ranks: FIFO number 0..links-1.
   int links = 1;
+  /// So many links in a row serve one channel: they use one network device, and channels take turns over the devices.
+  int links_per_channel = 1;
   /// Called by the monitor, from its thread, once for each peer whose process ended without closing; `how` is a sentence.
   std::function<void(int rank, const std::string& how)> on_death;
+  /// Called from any thread when a network connection with `rank` is lost for good though its process may live.
+  std::function<void(int rank, Error)> on_error;
   /// Tests: treat every rank as if it were a process of its own, so that threads exercise what processes use.
   bool pretend_processes = false;
 };
@@ -76,6 +81,13 @@ class Fabric {
   virtual ControlBlock& control(int rank) = 0;
   /// Rings the Bell that `rank` has published in its control block.
   virtual void ring(int rank) = 0;
+  /// Asks ranks of other hosts what their control blocks say; control() shows the answers as they come. To be called now and then while `peers` are waited
+  /// for.
+  virtual void refresh(std::span<const int> peers) = 0;
+  /// Does the work of the network's proxies once, in place of their threads. True if anything moved. Cheap where there is no network.
+  virtual bool help() = 0;
+  /// The calling thread helps no more for now: the proxies go on, at once where it `sleeps` or something is left to do.
+  virtual void rest(bool sleeps) = 0;
 
   /// Writer's end to `peer` (may be this rank). Made on first use, by this rank alone: its pages are committed here, so that it
   /// is an error and never a SIGBUS when memory is short. Slots and capacity come from the configuration, less for many ranks (an
@@ -98,7 +110,7 @@ class Fabric {
 
   /// False once the peer's process has ended.
   virtual bool alive(int peer) const = 0;
-  /// "self", "inproc" or "shm".
+  /// "self", "inproc", "shm" or "NET/<name of the network>".
   virtual std::string_view transport(int peer) const = 0;
   /// For the log and explain: how this rank's data reaches `peer`, and why not better.
   virtual std::string describe(int peer) const = 0;

@@ -8,6 +8,8 @@
 #include <fmt/core.h>
 
 #include "base/thread.h"
+#include "boot/unique_id.h"
+#include "transport/net/remote.h"
 
 namespace ronde {
 namespace {
@@ -44,15 +46,23 @@ Result<> agree(Bootstrap& bootstrap, Result<> mine) {
   return {};
 }
 
+/// How `rank` calls `peer`.
+std::string rank_name(const std::vector<PeerInfo>& infos, int rank, int peer) {
+  const PeerInfo& info = infos[static_cast<size_t>(peer)];
+  if (same_host(info, infos[static_cast<size_t>(rank)])) return fmt::format("rank {} (pid {})", peer, info.pid);
+  return fmt::format("rank {} (pid {} on {})", peer, info.pid, info.host_name);
+}
+
 PeerInfo describe_rank(const FabricRequest& request, const Process& process) {
   PeerInfo info{};
   info.process = process.id();
+  info.host = host_identity(*request.config);
   info.pid = getpid();
   info.shape = arena_shape(*request.config, request.bootstrap->size(), request.links);
   info.shm_disabled = request.config->flag(Setting::shm_disable);
   info.p2p_disabled = request.config->flag(Setting::p2p_disable);
   info.vm_readv = request.config->flag(Setting::vm_readv);
-  strncpy(info.host, host_name().c_str(), sizeof info.host - 1);
+  strncpy(info.host_name, host_name().c_str(), sizeof info.host_name - 1);
   return info;
 }
 
@@ -81,7 +91,7 @@ Result<const Transport*> choose(const Joined& joined, int a, int b) {
     if (refusal.empty()) return transport;
     reasons += fmt::format("; {}: {}", transport->name(), refusal);
   }
-  return fail(Code::system_error, fmt::format("no transport connects rank {} with {}{}; there is no network transport yet", a, joined.name(b), reasons),
+  return fail(Code::system_error, fmt::format("no transport connects rank {} with {}{}", a, joined.name(b), reasons),
               Scope::communicator);
 }
 
@@ -94,7 +104,20 @@ Result<> choose_all(Joined& joined) {
   return {};
 }
 
-Result<PeerAddress> open_all(Joined& joined) {
+std::shared_ptr<net::Station> make_station(const FabricRequest& request, const Joined& joined) {
+  net::StationParts parts;
+  parts.bootstrap = request.bootstrap;
+  parts.net = joined.net;
+  parts.links_per_channel = request.links_per_channel;
+  parts.arena = joined.arena;
+  parts.watch = joined.watch;
+  parts.on_error = request.on_error;
+  // The Joined moves; what the names are made of stays where it is.
+  parts.name = [rank = joined.rank, infos = joined.infos](int peer) { return rank_name(*infos, rank, peer); };
+  return std::make_shared<net::Station>(std::move(parts));
+}
+
+Result<PeerAddress> open_all(const FabricRequest& request, Joined& joined) {
   const PeerInfo& mine = (*joined.infos)[static_cast<size_t>(joined.rank)];
   const bool alone =
       std::all_of(joined.infos->begin(), joined.infos->end(), [&](const PeerInfo& i) { return i.process == mine.process; });
@@ -102,10 +125,11 @@ Result<PeerAddress> open_all(Joined& joined) {
   PeerAddress address{};
   RONDE_TRY(address.arena, random_id());
   joined.process->publish(address.arena, joined.arena);
+  if (joined.net != nullptr) joined.station = make_station(request, joined);
   for (size_t peer = 0; peer < joined.peers.size(); ++peer) {
     JoinedPeer& it = joined.peers[peer];
-    const PeerRequest request{joined.process, joined.watch, static_cast<int>(peer), &mine, &(*joined.infos)[peer]};
-    RONDE_TRY(it.end, it.transport->open(request));
+    const PeerRequest wanted{joined.process, joined.watch, static_cast<int>(peer), &mine, &(*joined.infos)[peer], joined.station};
+    RONDE_TRY(it.end, it.transport->open(wanted));
     RONDE_TRY(it.end->describe_self(&address));
   }
   return address;
@@ -138,13 +162,9 @@ Result<> map_all(Joined& joined, const std::vector<PeerAddress>& addresses, cons
 
 }  // namespace
 
-std::string Joined::name(int peer) const {
-  const PeerInfo& info = (*infos)[static_cast<size_t>(peer)];
-  if (strncmp(info.host, (*infos)[static_cast<size_t>(rank)].host, sizeof info.host) == 0) {
-    return fmt::format("rank {} (pid {})", peer, info.pid);
-  }
-  return fmt::format("rank {} (pid {} on {})", peer, info.pid, info.host);
-}
+bool same_host(const PeerInfo& a, const PeerInfo& b) { return a.host == b.host; }
+
+std::string Joined::name(int peer) const { return rank_name(*infos, rank, peer); }
 
 Result<Joined> join_peers(const FabricRequest& request) {
   Bootstrap& bootstrap = *request.bootstrap;
@@ -154,13 +174,16 @@ Result<Joined> join_peers(const FabricRequest& request) {
   RONDE_TRY(joined.process, request.pretend_processes ? Process::pretend() : Process::current());
   joined.watch = std::make_shared<DeathWatch>(request.on_death);
   RONDE_TRY(auto infos, gather(bootstrap, describe_rank(request, *joined.process)));
-  joined.infos = std::make_unique<std::vector<PeerInfo>>(std::move(infos));
+  joined.infos = std::make_shared<std::vector<PeerInfo>>(std::move(infos));
   RONDE_TRY(check_shapes(*joined.infos));
+  if (net::needed(*joined.infos)) {
+    RONDE_TRY(joined.net, net::choose_net(bootstrap, *request.config));
+  }
 
   Result<> chosen = choose_all(joined);
   Result<PeerAddress> address = PeerAddress{};
   if (chosen) {
-    address = open_all(joined);
+    address = open_all(request, joined);
     if (!address) chosen = std::move(address).error();
   }
   RONDE_TRY(agree(bootstrap, std::move(chosen)));
@@ -169,6 +192,7 @@ Result<Joined> join_peers(const FabricRequest& request) {
   RONDE_TRY(agree(bootstrap, map_all(joined, addresses, patience)));
   joined.process->seal(*joined.arena);
   for (JoinedPeer& peer : joined.peers) peer.end->start();
+  if (joined.station != nullptr) RONDE_TRY(joined.station->start());
   return joined;
 }
 

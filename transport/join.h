@@ -21,7 +21,9 @@ struct Joined {
   std::shared_ptr<Process> process;
   std::shared_ptr<DeathWatch> watch;
   std::shared_ptr<Arena> arena;
-  std::unique_ptr<std::vector<PeerInfo>> infos;  // the ends point into it
+  std::shared_ptr<std::vector<PeerInfo>> infos;  // the ends point into it
+  std::shared_ptr<net::Net> net;  ///< null where no peer needs a network, as is station
+  std::shared_ptr<net::Station> station;
   std::vector<JoinedPeer> peers;
 
   /// "rank 3 (pid 1234)", with the host where it is another one.

@@ -19,15 +19,21 @@
 
 namespace ronde {
 
+namespace net {
+class Net;
+class Station;
+}  // namespace net
+
 /// What every rank tells the others first.
 struct PeerInfo {
   Id process;   ///< identity of its process
+  uint64_t host;  ///< identity of its host: see host_identity
   int32_t pid;  ///< as the rank itself sees it
   ArenaShape shape;
   uint8_t shm_disabled;
   uint8_t p2p_disabled;
   uint8_t vm_readv;  ///< 1: may be used
-  char host[61];     ///< for texts; decides nothing
+  char host_name[61];  ///< for texts; decides nothing
 };
 
 /// What every rank tells the others second: where its arena is to be had.
@@ -65,6 +71,16 @@ class PeerEnd {
   /// Whether the peer reads loans at the address itself, so that it must have stopped before the memory goes.
   virtual bool reads_in_place() const = 0;
   virtual std::string describe() const = 0;
+
+  // What ends with a network between them do beside this.
+  /// The name of the way, where it says more than the transport's: "NET/Socket".
+  virtual std::string_view route() const { return ""; }
+  /// The FIFO `link` to the peer has been made.
+  virtual Result<> opened(int /*link*/) { return {}; }
+  /// Wakes who executes the peer, after a change that it may wait for.
+  virtual void ring();
+  /// Nothing that was lent to the peer is read after this.
+  virtual void cut() noexcept {}
 };
 
 /// What a PeerEnd is made from; the PeerInfos outlive it.
@@ -74,6 +90,7 @@ struct PeerRequest {
   int peer = 0;
   const PeerInfo* mine = nullptr;
   const PeerInfo* theirs = nullptr;
+  std::shared_ptr<net::Station> station;  ///< null where no rank needs a network
 };
 
 class Transport {
@@ -85,6 +102,9 @@ class Transport {
   virtual std::string refusal(int rank, const PeerInfo& mine, int peer, const PeerInfo& theirs) const = 0;
   virtual Result<std::unique_ptr<PeerEnd>> open(const PeerRequest& request) const = 0;
 };
+
+/// Equal for ranks that are on one host and may share memory.
+bool same_host(const PeerInfo& a, const PeerInfo& b);
 
 /// All transports, best first.
 std::span<const Transport* const> transports();

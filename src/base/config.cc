@@ -278,4 +278,10 @@ std::shared_ptr<const Config> current_config() {
   return config;
 }
 
+Config Config::with(Setting s, std::string text, std::string source) const {
+  Config changed = *this;
+  changed.values_[static_cast<size_t>(s)] = {0, 0, std::move(text), std::move(source)};
+  return changed;
+}
+
 }  // namespace ronde

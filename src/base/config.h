@@ -19,7 +19,7 @@ namespace ronde {
 enum class Setting : uint8_t {
   debug, debug_subsys, debug_file,
   device, isa, stream_threads, spin,
-  comm_id, socket_ifname, socket_family, port_range, hostid, init_timeout, timeout, warn_after,
+  comm_id, socket_ifname, socket_family, port_range, hostid, hosts, net, init_timeout, timeout, warn_after,
   socket_nthreads, nsocks_perthread, socket_sndbuf, socket_rcvbuf, socket_retry_cnt, socket_retry_sleep_msec,
   algo, algo_file, proto, strict, deterministic, tuner_plugin, tune_file, min_channels, max_channels, min_ctas, max_ctas,
   buffsize, slots, slice, lend_threshold, eager_limit, shm_disable, p2p_disable, vm_readv,
@@ -70,6 +70,8 @@ class Config {
   /// "default", the variable's name, or the file it came from.
   const std::string& source(Setting s) const { return at(s).source; }
   bool is_set(Setting s) const { return at(s).source != "default"; }
+  /// The same with another text.
+  Config with(Setting s, std::string text, std::string source) const;
 
  private:
   friend class ConfigReader;

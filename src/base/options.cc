@@ -20,6 +20,8 @@ constexpr Option kTable[kSettings] = {
   {Setting::socket_family, "SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", Kind::choice, "any", 0, 0, "any,AF_INET,AF_INET6", "address family to use"},
   {Setting::port_range, "PORT_RANGE", nullptr, Kind::text, "", 0, 0, "", "lo-hi: every listening port lies in it"},
   {Setting::hostid, "HOSTID", "NCCL_HOSTID", Kind::text, "", 0, 0, "", "identity of this host instead of boot id and name"},
+  {Setting::hosts, "HOSTS", nullptr, Kind::text, "", 0, 0, "", "pretends that ranks are on several hosts: their number, or the host of each rank (0,1,1,0)"},
+  {Setting::net, "NET", "NCCL_NET", Kind::text, "", 0, 0, "", "network to use between hosts, by name; empty: the best that works"},
   {Setting::init_timeout, "INIT_TIMEOUT", nullptr, Kind::seconds, "600", 0, 1e9, "", "seconds until an init, Split or Shrink gives up; 0: never"},
   {Setting::timeout, "TIMEOUT", nullptr, Kind::seconds, "0", 0, 1e9, "", "seconds an operation may wait without progress; 0: for ever"},
   {Setting::warn_after, "WARN_AFTER", nullptr, Kind::seconds, "60", 0, 1e9, "", "seconds without progress after which a wait reports itself; 0: never"},

@@ -185,7 +185,24 @@ void Communicator::peer_died(int rank, const std::string& how) {
   Error error = fail(Code::remote_error, fmt::format("rank {} died: {}; abort this communicator, then shrink it or start again", rank, how),
                      Scope::communicator);
   if (has_seat()) {
-    seat_->fail(std::move(error));
+    // Ranks of other hosts may have nothing to do with the one that died, and so not see it.
+    if (layout_->nodes.several()) {
+      seat_->fail_all(error);
+    } else {
+      seat_->fail(std::move(error));
+    }
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (!fatal_.has_value()) fatal_ = std::move(error);
+}
+
+void Communicator::peer_lost(int rank, Error error) {
+  error.code = Code::remote_error;
+  error.what = fmt::format("rank {} has lost its connection with rank {}: {}; abort this communicator, then shrink it or start again", rank_, rank, error.what);
+  error.scope = Scope::communicator;
+  if (has_seat()) {
+    seat_->fail_all(error);
     return;
   }
   const std::lock_guard lock(mutex_);

@@ -121,6 +121,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   SeatLimits limits() const;
   void publish_state(RankState state);
   void peer_died(int rank, const std::string& how);
+  void peer_lost(int rank, Error error);
 
   int rank_;   // of a child: known once its bootstrap is there
   int ranks_;

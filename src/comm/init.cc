@@ -9,8 +9,10 @@
 #include "base/lists.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "boot/unique_id.h"
 #include "comm/communicator.h"
 #include "comm/graph_files.h"
+#include "comm/hosts.h"
 #include "comm/local_ranks.h"
 #include "comm/tuners.h"
 #include "exec/watch.h"
@@ -88,6 +90,7 @@ std::span<std::byte> bytes_of(std::vector<T>& values) {
 
 Result<> Communicator::init(const std::vector<UniqueId>& ids) {
   watch_forks();
+  RONDE_TRY(config_, on_pretended_host(config_, rank_, ranks_));
   RONDE_TRY(bootstrap_, join(JoinRequest{rank_, ranks_, ids}, config_, &boot_abort_));
   return bring_up();
 }
@@ -156,7 +159,9 @@ Result<> Communicator::make_fabric() {
   request.config = config_;
   request.abort = &boot_abort_;
   request.links = links_;
+  request.links_per_channel = kMaxLinks;
   request.on_death = [this](int rank, const std::string& how) { peer_died(rank, how); };
+  request.on_error = [this](int rank, Error error) { peer_lost(rank, std::move(error)); };
   RONDE_TRY(std::unique_ptr<Fabric> fabric, Fabric::make(std::move(request)));
   seat_ = std::make_shared<Seat>(std::move(fabric), *table_, limits());
   seat_up_.store(true, std::memory_order_release);  // pairs with has_seat()
@@ -177,8 +182,8 @@ Result<> Communicator::gather_inputs() {
   std::vector<RankFacts> facts(static_cast<size_t>(ranks_));
   static const int anchor = 0;  // its address is the same in all ranks of a process, and with the pid's hash names the process
   RankFacts& mine = facts[rank_];
-  mine.host = fnv1a(host_name());
-  mine.process = fnv1a_u64(reinterpret_cast<uintptr_t>(&anchor), fnv1a_u64(static_cast<uint64_t>(getpid()), mine.host));
+  mine.host = host_identity(*config_);
+  mine.process = fnv1a_u64(reinterpret_cast<uintptr_t>(&anchor), fnv1a_u64(static_cast<uint64_t>(getpid()), fnv1a(host_name())));
   mine.cores = usable_cores();
   mine.lends = 1;
   if (ranks_ > 1) tuner_ = Tuner::load(*config_);

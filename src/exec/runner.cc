@@ -99,6 +99,7 @@ void Runner::own(Seat& seat) {
 void Runner::release_all() {
   std::vector<std::shared_ptr<Seat>> left;
   for (std::shared_ptr<Seat>& seat : std::exchange(seats_, {})) {
+    seat->fabric().rest(false);
     unblock(*seat);
     const std::lock_guard lock(seat->mutex);
     seat->owner = nullptr;
@@ -112,6 +113,7 @@ void Runner::release_all() {
 void Runner::release_idle() {
   std::erase_if(seats_, [](const std::shared_ptr<Seat>& seat) {
     if (!seat->active.empty()) return false;
+    seat->fabric().rest(false);
     unblock(*seat);
     const std::lock_guard lock(seat->mutex);
     if (!seat->incoming.empty()) return false;
@@ -235,6 +237,9 @@ void Runner::look(bool blocking) {
 
 /// Called after a pass in which nothing moved: spins, yields, then sleeps and looks at why.
 void Runner::wait(bool blocking, const std::function<bool()>& ready) {
+  for (const auto& seat : seats_) {
+    if (seat->fabric().help()) return;
+  }
   ++idle_looks_;
   int spin = 100, yields = 10;
   for (const auto& seat : seats_) {
@@ -257,6 +262,7 @@ void Runner::wait(bool blocking, const std::function<bool()>& ready) {
     return;
   }
   for (const auto& seat : seats_) answer_probe(*seat);
+  for (const auto& seat : seats_) seat->fabric().rest(true);
   look(blocking);  // before the sleep: so that between two looks there is a pass
   sleep(bell(), prepared, kLook);
 }

@@ -267,6 +267,7 @@ void look_why(Seat& seat, bool blocking) {
     if (!seat.has_turn(*work)) continue;
     waits = true;
     const std::vector<int> peers = awaited(*work);
+    seat.fabric().refresh(peers);
     if (compare_calls(seat, *work, peers) || check_age(seat, *work, peers)) return;
     if (!hopeless.has_value()) hopeless = cannot_end(seat, *work, peers, blocking);
   }

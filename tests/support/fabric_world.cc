@@ -24,12 +24,16 @@ FabricWorld make_fabrics(const FabricWorldRequest& request) {
   const auto ranks = static_cast<size_t>(request.ranks);
   world.fabric.resize(ranks);
   world.errors.resize(ranks);
-  for (size_t i = 0; i < ranks; ++i) world.abort.push_back(std::make_unique<AbortWord>());
-  run_ranks(request.ranks, [&](int rank, Bootstrap& bootstrap) {
+  const std::shared_ptr<Meeting> meeting = make_meeting(request.ranks);
+  for (int i = 0; i < request.ranks; ++i) {
+    world.abort.push_back(std::make_unique<AbortWord>());
+    world.bootstrap.push_back(std::make_unique<LocalBootstrap>(meeting, i));
+  }
+  run_ranks(request.ranks, [&](int rank, Bootstrap&) {
     const auto index = static_cast<size_t>(rank);
     const auto own = request.settings_of.find(rank);
     FabricRequest wanted;
-    wanted.bootstrap = &bootstrap;
+    wanted.bootstrap = world.bootstrap[index].get();
     wanted.config = config_of(own == request.settings_of.end() ? request.settings : own->second);
     wanted.abort = world.abort[index].get();
     wanted.links = request.links;

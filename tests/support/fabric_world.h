@@ -15,6 +15,7 @@ namespace ronde::test {
 std::shared_ptr<const Config> config_of(const std::map<std::string, std::string>& values);
 
 struct FabricWorld {
+  std::vector<std::unique_ptr<Bootstrap>> bootstrap;
   std::vector<std::unique_ptr<AbortWord>> abort;
   std::vector<std::unique_ptr<Fabric>> fabric;
   std::vector<std::string> errors;  ///< of make, by rank; empty where it went well

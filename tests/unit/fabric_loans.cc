@@ -143,13 +143,16 @@ TEST_CASE("what settings forbid is not lent", "[fabric][loan]") {
   REQUIRE_FALSE(vm[1].lend(0, data.data(), data.size(), &loan));
 }
 
-TEST_CASE("without shared memory two processes cannot meet, and all ranks are told why", "[fabric]") {
+TEST_CASE("without shared memory two processes meet over a network, or all ranks are told why not", "[fabric]") {
   FabricWorld world = make_fabrics({.ranks = 3, .pretend_processes = true, .settings_of = {{2, {{"RONDE_SHM_DISABLE", "1"}}}}});
-  for (const std::string& error : world.errors) {
+  REQUIRE(world.error() == "");
+  CHECK(world[0].transport(1) == "shm");
+  CHECK(world[0].transport(2) == "NET/Socket");
+  CHECK(world[2].transport(1) == "NET/Socket");
+  FabricWorld none = make_fabrics({.ranks = 3, .pretend_processes = true, .settings_of = {{2, {{"RONDE_SHM_DISABLE", "1"}, {"NCCL_NET", "void"}}}}});
+  for (const std::string& error : none.errors) {
     INFO(error);
-    REQUIRE(contains(error, "rank 2"));
-    REQUIRE(contains(error, "RONDE_SHM_DISABLE=1 on rank 2"));
-    REQUIRE(contains(error, "inproc"));
+    REQUIRE(contains(error, "there is no network \"void\" (NCCL_NET)"));
   }
   // Threads of one process do not need it.
   FabricWorld threads = make_fabrics({.ranks = 2, .settings = {{"RONDE_SHM_DISABLE", "1"}}});

@@ -154,6 +154,14 @@ TEST_CASE("many slices: tiny slots force the pipelined paths", "[world][collecti
   }
 }
 
+TEST_CASE("over a network, whichever ranks are on which host", "[world][collectives][hosts]") {
+  const auto [ranks, hosts] = GENERATE(std::pair(2, "2"), std::pair(3, "0,1,1"), std::pair(3, "0,1,0"), std::pair(4, "4"), std::pair(14, "0,0,0,0,0,0,1,1,1,1,1,1,1,1"));
+  const ScopedEnv env({{"RONDE_HOSTS", hosts}, {"RONDE_BUFFSIZE", "16384"}});
+  const size_t count = ranks > 4 ? 333 : 7777;
+  INFO("hosts of the ranks: " << hosts);
+  REQUIRE(run_world(ranks, [&, ranks = ranks](ncclComm_t comm, int rank) { return everything(comm, rank, ranks, {0, 1, count}); }) == "");
+}
+
 TEST_CASE("each algorithm, forced, on several channels", "[world][collectives]") {
   const char* const algorithm = GENERATE("ring", "tree", "hd", "direct", "oneshot", "chain");
   const ScopedEnv env({{"NCCL_ALGO", algorithm}, {"RONDE_MIN_NCHANNELS", "2"}, {"RONDE_BUFFSIZE", "16384"}});

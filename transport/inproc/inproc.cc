@@ -63,6 +63,7 @@ class Threads final : public Transport {
  public:
   std::string_view name() const override { return "inproc"; }
   std::string refusal(int, const PeerInfo& mine, int, const PeerInfo& theirs) const override {
+    if (!same_host(mine, theirs)) return "it is on another host";
     return mine.process == theirs.process ? "" : "it is in another process";
   }
   Result<std::unique_ptr<PeerEnd>> open(const PeerRequest& request) const override {

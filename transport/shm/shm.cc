@@ -140,6 +140,7 @@ class Shm final : public Transport {
  public:
   std::string_view name() const override { return "shm"; }
   std::string refusal(int rank, const PeerInfo& mine, int peer, const PeerInfo& theirs) const override {
+    if (!same_host(mine, theirs)) return "it is on another host";
     if (mine.shm_disabled != 0 || theirs.shm_disabled != 0) {
       return fmt::format("RONDE_SHM_DISABLE=1 on rank {}", mine.shm_disabled != 0 ? rank : peer);
     }

@@ -1,0 +1,115 @@
+#include "transport/net/news.h"
+
+namespace ronde::net {
+namespace {
+
+// Index of each kind in News: part of what travels.
+enum class Kind : uint8_t { open, listening, refused, look, control, mail };
+
+void put(Writer& out, const OpenNews& n) { out.put(n.link).put(n.attempt).put(n.device); }
+void put(Writer& out, const ListeningNews& n) { out.put(n.link).put(n.attempt).put(n.devices).put(n.handle); }
+void put(Writer& out, const RefusedNews& n) { out.put(n.link).put(n.attempt).put(n.devices).text(n.why); }
+void put(Writer&, const LookNews&) {}
+void put(Writer& out, const ControlNews& n) {
+  out.put(n.state).put(n.in_split).put(n.issued).put(n.splits).put(n.last_what).put(n.last_count).put(n.waiting_what).put(n.waiting_sequence);
+  out.put(n.waiting_count).put(n.history).put(static_cast<uint32_t>(n.sent.size()));
+  for (const auto& [link, slots] : n.sent) out.put(link).put(slots);
+}
+void put(Writer& out, const MailNews& n) { out.put(n.code).text(n.text); }
+
+ControlNews get_control(Reader& in) {
+  ControlNews n;
+  n.state = in.get<uint32_t>();
+  n.in_split = in.get<uint32_t>();
+  for (uint64_t* field : {&n.issued, &n.splits, &n.last_what, &n.last_count, &n.waiting_what, &n.waiting_sequence, &n.waiting_count}) {
+    *field = in.get<uint64_t>();
+  }
+  n.history = in.get<std::array<ControlNews::Record, kCallHistory>>();
+  const auto links = in.get<uint32_t>();
+  for (uint32_t i = 0; i < links && in.ok(); ++i) {
+    const auto link = in.get<int32_t>();
+    n.sent.emplace_back(link, in.get<uint64_t>());
+  }
+  return n;
+}
+
+News get(Kind kind, Reader& in) {
+  const auto link = kind <= Kind::refused ? in.get<int32_t>() : 0;
+  const auto attempt = kind <= Kind::refused ? in.get<int32_t>() : 0;
+  const auto devices = kind <= Kind::refused ? in.get<int32_t>() : 0;
+  switch (kind) {
+    case Kind::open: return OpenNews{link, attempt, devices};
+    case Kind::listening: return ListeningNews{link, attempt, devices, in.get<Handle>()};
+    case Kind::refused: return RefusedNews{link, attempt, devices, in.text()};
+    case Kind::look: return LookNews{};
+    case Kind::control: return get_control(in);
+    case Kind::mail: break;
+  }
+  MailNews mail;
+  mail.code = in.get<uint32_t>();
+  mail.text = in.text();
+  return mail;
+}
+
+}  // namespace
+
+Bytes pack(const News& news) {
+  Writer out;
+  out.put(static_cast<uint8_t>(news.index()));
+  std::visit([&](const auto& n) { put(out, n); }, news);
+  return out.take();
+}
+
+std::optional<News> unpack(std::span<const std::byte> bytes) {
+  Reader in(bytes);
+  const auto kind = in.get<uint8_t>();
+  if (!in.ok() || kind > static_cast<uint8_t>(Kind::mail)) return std::nullopt;
+  News news = get(static_cast<Kind>(kind), in);
+  if (!in.ok()) return std::nullopt;
+  return news;
+}
+
+ControlNews read_control(ControlBlock& block) {
+  ControlNews n;
+  n.state = block.state.load(std::memory_order_seq_cst);
+  n.in_split = block.in_split.load(std::memory_order_seq_cst);
+  n.issued = block.issued.load(std::memory_order_seq_cst);
+  n.splits = block.splits.load(std::memory_order_seq_cst);
+  n.last_what = block.last_what.load(std::memory_order_relaxed);  // for texts alone, as the next
+  n.last_count = block.last_count.load(std::memory_order_relaxed);
+  n.waiting_what = block.waiting_what.load(std::memory_order_seq_cst);
+  n.waiting_sequence = block.waiting_sequence.load(std::memory_order_seq_cst);
+  n.waiting_count = block.waiting_count.load(std::memory_order_seq_cst);
+  for (size_t i = 0; i < n.history.size(); ++i) {
+    const CallRecord& record = block.history[i];
+    const uint64_t before = record.version.load(std::memory_order_seq_cst);  // a sequence lock: see Seat::publish
+    n.history[i] = {before, record.what.load(std::memory_order_seq_cst), record.count.load(std::memory_order_seq_cst),
+                    record.fingerprint.load(std::memory_order_seq_cst)};
+    if (before % 2 != 0 || record.version.load(std::memory_order_seq_cst) != before) n.history[i].version = 0;
+  }
+  return n;
+}
+
+void write_control(ControlBlock& mirror, const ControlNews& news, bool with_state) {
+  for (size_t i = 0; i < news.history.size(); ++i) {
+    const ControlNews::Record& from = news.history[i];
+    CallRecord& to = mirror.history[i];
+    if (from.version == 0 || from.version == to.version.load(std::memory_order_relaxed)) continue;  // this thread alone writes it
+    to.version.store(from.version - 1, std::memory_order_seq_cst);
+    to.what.store(from.what, std::memory_order_seq_cst);
+    to.count.store(from.count, std::memory_order_seq_cst);
+    to.fingerprint.store(from.fingerprint, std::memory_order_seq_cst);
+    to.version.store(from.version, std::memory_order_seq_cst);
+  }
+  mirror.issued.store(news.issued, std::memory_order_seq_cst);
+  mirror.splits.store(news.splits, std::memory_order_seq_cst);
+  mirror.in_split.store(news.in_split, std::memory_order_seq_cst);
+  mirror.last_what.store(news.last_what, std::memory_order_relaxed);
+  mirror.last_count.store(news.last_count, std::memory_order_relaxed);
+  mirror.waiting_what.store(news.waiting_what, std::memory_order_seq_cst);
+  mirror.waiting_sequence.store(news.waiting_sequence, std::memory_order_seq_cst);
+  mirror.waiting_count.store(news.waiting_count, std::memory_order_seq_cst);
+  if (with_state) mirror.state.store(news.state, std::memory_order_seq_cst);
+}
+
+}  // namespace ronde::net

@@ -1,0 +1,254 @@
+#include "transport/net/proxy.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include <fmt/core.h>
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/thread.h"
+
+namespace ronde::net {
+namespace {
+
+constexpr int kYields = 20;                           // passes without progress before the thread sleeps
+constexpr uint64_t kSetUpPause = 10 * kMillisecond;  // between two looks at a connection that is being made
+constexpr int kPolledPauseMs = 1;                     // the same for networks that cannot wake us
+constexpr uint64_t kHelped = 2 * kMillisecond;        // for so long one who has helped is believed to come again
+constexpr uint64_t kNoFlow = 0;                       // epoll's data of event_; descriptors are stored as number + 1
+
+Error descriptor_failure(const char* attempted) {
+  return system_failure(errno, fmt::format("{} ({})", attempted, descriptor_use()), "raise `ulimit -n` if it is the descriptors", Scope::communicator);
+}
+
+struct Proxies {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<Proxy>> by_name;
+};
+Proxies& proxies() {
+  static Proxies* one = new Proxies;  // never destroyed: communicators may live while the process exits
+  return *one;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Proxy>> Proxy::of(const std::string& name, const std::string& pci_path) {
+  Proxies& all = proxies();
+  const std::lock_guard lock(all.mutex);
+  std::weak_ptr<Proxy>& known = all.by_name[name];
+  if (std::shared_ptr<Proxy> running = known.lock()) return running;
+  std::shared_ptr<Proxy> made(new Proxy);
+  RONDE_TRY(made->start(name, pci_path));
+  known = made;
+  return made;
+}
+
+Result<> Proxy::start(const std::string& name, const std::string&) {
+  epoll_ = BootFd(epoll_create1(EPOLL_CLOEXEC));
+  if (!epoll_) return descriptor_failure("making a proxy's epoll descriptor");
+  event_ = BootFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!event_) return descriptor_failure("making a proxy's event descriptor");
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = kNoFlow}};
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &event) != 0) return system_failure(errno, "watching a proxy's event descriptor");
+  RONDE_TRY(thread_, start_thread(("ronde-" + name).substr(0, 15).c_str(), [this] { run(); }));
+  return {};
+}
+
+Proxy::~Proxy() {
+  if (forked()) {
+    if (thread_.joinable()) thread_.detach();  // it is the parent's
+    return;
+  }
+  stopping_.store(true, std::memory_order_seq_cst);
+  kick();
+  if (!thread_.joinable()) return;
+  if (thread_.get_id() == std::this_thread::get_id()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+void Proxy::add(std::shared_ptr<Flow> flow) {
+  {
+    const std::lock_guard lock(mutex_);
+    entries_.push_back(std::make_shared<Entry>(Entry{std::move(flow)}));
+  }
+  kick();
+}
+
+void Proxy::remove(const std::shared_ptr<Flow>& flow) {
+  std::shared_ptr<Entry> last;  // destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry->flow == flow; });
+  if (at == entries_.end()) return;
+  last = std::move(*at);
+  entries_.erase(at);
+  for (auto it = watchers_.begin(); it != watchers_.end();) {
+    std::erase_if(it->second, [&](const auto& watcher) { return watcher.expired() || watcher.lock() == last; });
+    it = it->second.empty() ? watchers_.erase(it) : std::next(it);
+  }
+}
+
+void Proxy::kick() {
+  if (!sleeping_.load(std::memory_order_seq_cst)) return;  // it looks again before it sleeps
+  if (!sleeping_.exchange(false, std::memory_order_seq_cst)) return;
+  const uint64_t one = 1;
+  // Can only fail when the counter is full, and then the thread is awake anyway.
+  [[maybe_unused]] const ssize_t n = write(event_.get(), &one, sizeof one);
+}
+
+bool Proxy::help() {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  helped_at_.store(now_ns(), std::memory_order_relaxed);
+  return pass(std::move(lock));
+}
+
+void Proxy::take_over() {
+  helped_at_.store(0, std::memory_order_relaxed);  // ordered by kick() before the thread's next look at it
+  kick();
+}
+
+void Proxy::report(std::vector<Broken> broken) {
+  for (Broken& one : broken) one.flow->broken(std::move(one.error));
+}
+
+bool Proxy::pass(std::unique_lock<std::mutex> lock) {
+  std::vector<Broken> broken;
+  take_events();
+  const bool moved = pump_all(&broken);
+  lock.unlock();
+  report(std::move(broken));
+  return moved;
+}
+
+// Leaves event_ as it is: the thread alone takes it back, so that no helper can swallow what was to wake it.
+void Proxy::take_events() {
+  std::array<epoll_event, 64> events;
+  const int n = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
+  for (int i = 0; i < n; ++i) {
+    const uint64_t key = events[static_cast<size_t>(i)].data.u64;
+    if (key == kNoFlow) continue;
+    const auto found = watchers_.find(static_cast<int>(key - 1));
+    if (found == watchers_.end()) continue;
+    for (const auto& watcher : found->second) {
+      const std::shared_ptr<Entry> entry = watcher.lock();
+      if (entry == nullptr) continue;
+      entry->news = true;
+      entry->flow->signalled();
+    }
+  }
+}
+
+// A descriptor that was closed left the epoll set by itself, so one that is there is watched already.
+void Proxy::watch(const std::shared_ptr<Entry>& entry) {
+  const std::vector<int> descriptors = entry->flow->descriptors();
+  entry->polled = descriptors.empty();
+  for (const int fd : descriptors) {
+    epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.u64 = static_cast<uint64_t>(fd) + 1}};
+    epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);  // fails where it is there; where memory is short, the pauses below still find what comes
+    auto& watchers = watchers_[fd];
+    const bool known = std::any_of(watchers.begin(), watchers.end(), [&](const auto& watcher) { return watcher.lock() == entry; });
+    if (!known) watchers.push_back(entry);
+  }
+}
+
+bool Proxy::pump(const std::shared_ptr<Entry>& entry, uint64_t now, std::vector<Broken>* broken) {
+  if (!entry->settled) {
+    if (!entry->news && now < entry->next_try) return false;
+    entry->news = false;
+    entry->next_try = now + kSetUpPause;
+  }
+  Result<bool> moved = entry->flow->pump();
+  if (!moved.ok()) {
+    broken->push_back({entry->flow, std::move(moved).error()});
+    return true;
+  }
+  if (!entry->settled) {
+    watch(entry);
+    entry->settled = entry->flow->settled();
+    if (entry->settled) return true;  // something may have come before it was watched
+  }
+  return *moved;
+}
+
+bool Proxy::pump_all(std::vector<Broken>* broken) {
+  const uint64_t now = now_ns();
+  bool moved = false;
+  bool unfinished = false;
+  for (const auto& entry : entries_) {
+    moved |= pump(entry, now, broken);
+    unfinished |= entry->flow->unfinished();
+  }
+  unfinished_.store(unfinished, std::memory_order_relaxed);
+  std::erase_if(entries_, [&](const auto& entry) {
+    return std::any_of(broken->begin(), broken->end(), [&](const Broken& one) { return one.flow == entry->flow; });
+  });
+  return moved;
+}
+
+bool Proxy::arm_all(std::vector<Broken>* broken) {
+  bool quiet = true;
+  for (const auto& entry : entries_) {
+    Result<bool> armed = entry->flow->arm();
+    if (!armed.ok()) broken->push_back({entry->flow, std::move(armed).error()});
+    quiet = quiet && armed.ok() && *armed;
+  }
+  return quiet;
+}
+
+int Proxy::patience_ms() const {
+  int patience = -1;
+  for (const auto& entry : entries_) {
+    if (entry->polled) return kPolledPauseMs;
+    if (!entry->settled) patience = static_cast<int>(kSetUpPause / kMillisecond);
+  }
+  return patience;
+}
+
+void Proxy::sleep() {
+  sleeping_.store(true, std::memory_order_seq_cst);  // then everything is looked at again: see kick()
+  std::vector<Broken> broken;
+  bool quiet = false;
+  int patience = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    take_events();
+    quiet = !pump_all(&broken) && arm_all(&broken);
+    patience = patience_ms();
+  }
+  if (quiet && broken.empty() && !stopping_.load(std::memory_order_seq_cst)) {
+    const bool helped = now_ns() - helped_at_.load(std::memory_order_relaxed) < kHelped;
+    pollfd something{helped ? event_.get() : epoll_.get(), POLLIN, 0};
+    poll(&something, 1, helped ? static_cast<int>(kHelped / kMillisecond) : patience);
+  }
+  sleeping_.store(false, std::memory_order_seq_cst);
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t n = read(event_.get(), &count, sizeof count);
+  report(std::move(broken));
+}
+
+void Proxy::run() {
+  int idle = 0;
+  while (!stopping_.load(std::memory_order_seq_cst)) {
+    if (process_exits()) return;
+    if (pass(std::unique_lock(mutex_))) {
+      idle = 0;
+    } else if (++idle <= kYields) {
+      sched_yield();
+    } else {
+      sleep();
+      idle = 0;
+    }
+  }
+}
+
+}  // namespace ronde::net
