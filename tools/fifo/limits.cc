@@ -26,7 +26,7 @@ class SocketLine final : public Line {
   Result<> prepare(size_t bytes) override {
     share_ = (bytes + sockets_.size() - 1) / sockets_.size();
     data_.assign(share_, std::byte{1});
-    room_.resize(share_);
+    room_.resize(share_ * kUnderWay);
     return {};
   }
   Result<bool> send() override {
@@ -41,9 +41,10 @@ class SocketLine final : public Line {
   Result<bool> receive() override {
     if (!receiving_) std::fill(in_.begin(), in_.end(), share_);
     receiving_ = true;
+    std::byte* const room = room_.data() + share_ * (next_ % kUnderWay);
     for (size_t i = 0; i < sockets_.size(); ++i) {
       while (in_[i] > 0) {
-        const ssize_t n = recv(sockets_[i].get(), room_.data() + (share_ - in_[i]), in_[i], MSG_DONTWAIT);
+        const ssize_t n = recv(sockets_[i].get(), room + (share_ - in_[i]), in_[i], MSG_DONTWAIT);
         if (n < 0 && errno == EAGAIN) break;
         if (n == 0) return fail(Code::remote_error, "the other party has closed a socket");
         if (n < 0) return system_failure(errno, "receiving from a socket");
@@ -51,6 +52,7 @@ class SocketLine final : public Line {
       }
     }
     receiving_ = *std::max_element(in_.begin(), in_.end()) > 0;
+    if (!receiving_) ++next_;
     return !receiving_;
   }
   Result<bool> flushed() override {
@@ -87,6 +89,7 @@ class SocketLine final : public Line {
   std::vector<std::byte> data_;
   std::vector<std::byte> room_;
   size_t share_ = 0;
+  size_t next_ = 0;  // message that comes next
   bool receiving_ = false;
   int looks_ = 0;
 };

@@ -34,7 +34,8 @@ struct Board {
   void fail_with(const Error& why);
 };
 
-inline constexpr int kLooks = 20;              ///< for something to do, before a party sleeps: as the library's proxies do
+inline constexpr size_t kUnderWay = 8;         ///< messages of a connection, each with memory of its own
+inline constexpr int kLooks = 200;             ///< for something to do, before a party sleeps
 inline constexpr size_t kMostBytes = 8 << 20;  ///< of a message
 
 class Line {

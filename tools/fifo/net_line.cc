@@ -12,8 +12,6 @@
 namespace ronde::fifo_tool {
 namespace {
 
-constexpr size_t kUnderWay = 8;
-
 class NetLine final : public Line {
  public:
   NetLine(std::shared_ptr<net::Net> net, std::unique_ptr<net::Sender> sender, std::unique_ptr<net::Receiver> receiver)
@@ -39,13 +37,13 @@ class NetLine final : public Line {
     if (under_way_ == kUnderWay) return false;
     RONDE_TRY(const bool accepted, sender_->post(data_, {}));
     if (accepted) ++under_way_;
-    return moved(accepted);
+    return accepted;
   }
   Result<bool> receive() override {
     RONDE_TRY(const std::optional<size_t> came, receiver_->done());
     if (!came.has_value()) return false;
     RONDE_TRY(receiver_->post(rooms_[next_++ % kUnderWay]));
-    return moved(true);
+    return true;
   }
   Result<bool> flushed() override {
     RONDE_TRY(reap());
@@ -59,14 +57,11 @@ class NetLine final : public Line {
       if (events[i].data.u32 == 1) receiver_->signalled();
     }
     if (n == 0) sched_yield();
+    if (n > 0) looks_ = 0;
     return {};
   }
 
  private:
-  bool moved(bool yes) {
-    if (yes) looks_ = 0;
-    return yes;
-  }
   Result<> reap() {
     while (under_way_ > 0) {
       RONDE_TRY(const bool done, sender_->done());
