@@ -1,0 +1,198 @@
+#include "transport/verbs/receiver.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/core.h>
+
+#include "base/log.h"
+
+namespace ronde::net {
+
+Result<std::unique_ptr<Receiver>> VerbsListener::accept() {
+  RONDE_TRY(std::vector<BootFd> streams, door_->take(number_));
+  if (streams.empty()) return std::unique_ptr<Receiver>();
+  return std::unique_ptr<Receiver>(std::make_unique<VerbsReceiver>(port_, settings_, std::move(streams.front()), interface_));
+}
+
+std::vector<int> VerbsReceiver::descriptors() const {
+  std::vector<int> all{wire_.descriptor()};
+  if (line_ != nullptr) {
+    all.push_back(line_->descriptor());
+    all.push_back(port_.adapter->events_descriptor());
+  }
+  return all;
+}
+
+std::string VerbsReceiver::describe() const {
+  if (line_ == nullptr || line_->there().empty()) return fmt::format("connecting over {}", port_.device.name);
+  return fmt::format("{} to {}, {} queue pair{}", line_->there(), line_->here(), line_->queues(), line_->queues() == 1 ? "" : "s");
+}
+
+Result<bool> VerbsReceiver::ready() {
+  news_ = true;
+  move();
+  if (error_.has_value()) return *error_;
+  return stage_ == Stage::up;
+}
+
+Result<bool> VerbsReceiver::arm() {
+  if (line_ == nullptr) return true;
+  move();
+  if (whole(done_)) return false;
+  if (error_.has_value()) return *error_;
+  return line_->arm();
+}
+
+Result<bool> VerbsReceiver::post(std::span<std::byte> room) {
+  if (error_.has_value() && !whole(done_)) return *error_;
+  if (posted_ - done_ == kMaxMessages) return false;
+  const Registered* const registered = line_->find(room);
+  if (registered == nullptr) {
+    return fail(Code::internal_error, fmt::format("room of {} bytes was given to {} that lies in no memory it was told of", room.size(), describe()),
+                Scope::communicator);
+  }
+  const RoomNote note{reinterpret_cast<uint64_t>(room.data()), room.size(), registered->rkey(), 0};
+  std::memcpy(line_->block() + room_offset(posted_), &note, sizeof note);
+  room_of(posted_++) = Room{room};
+  return true;
+}
+
+Result<std::optional<size_t>> VerbsReceiver::done() {
+  move();
+  // What has come counts, though the connection ends behind it.
+  if (whole(done_)) return std::optional<size_t>(room_of(done_++).total);
+  if (error_.has_value()) return *error_;
+  return std::optional<size_t>();
+}
+
+/// Goes on with all that can go on; keeps what goes wrong.
+void VerbsReceiver::move() {
+  if (error_.has_value()) return;
+  Result<> heard, completed, announced;
+  if (news_) {
+    news_ = false;
+    heard = hear();
+    port_.adapter->take_events();
+    if (std::optional<std::string> fatal = port_.adapter->fatal()) heard = fail(Code::system_error, *fatal, Scope::communicator);
+  }
+  // After the end of the control stream was seen: what came before it is there then.
+  if (line_ != nullptr) completed = complete();
+  if (heard.ok() && completed.ok() && stage_ == Stage::draining && line_->receiving() == 0) heard = answer();
+  if (heard.ok() && completed.ok() && stage_ == Stage::up) announced = announce();
+  for (Result<>* one : {&heard, &completed, &announced}) {
+    if (!one->ok() && !error_.has_value()) error_ = std::move(*one).error();
+  }
+}
+
+Result<> VerbsReceiver::hear() {
+  while (true) {
+    Result<> goes_on = wire_.move();
+    const std::optional<Wire::Letter> letter = wire_.take();
+    if (!letter.has_value()) return goes_on;
+    if (letter->kind == Wire::Kind::card) {
+      const std::optional<Card> card = unpack_card(letter->bytes);
+      if (!card.has_value()) return foreign("a card that cannot be read");
+      RONDE_TRY(on_card(*card));
+    } else if (letter->kind == Wire::Kind::up && stage_ == Stage::answered) {
+      Reader in(letter->bytes);
+      if (in.get<uint32_t>() == asked_.generation) stage_ = Stage::up;
+    }
+  }
+}
+
+Result<> VerbsReceiver::on_card(const Card& card) {
+  asked_ = card;
+  if (line_ == nullptr) {
+    RONDE_TRY(line_, Line::make(port_, settings_, static_cast<uint32_t>(card.queues.size()), Line::Side::receiver));
+    return answer();
+  }
+  if (card.queues.size() != line_->queues()) return foreign("a card with another number of queue pairs");
+  // What has come to the old ones is taken from them before they go.
+  line_->fail_queues();
+  stage_ = Stage::draining;
+  return {};
+}
+
+Result<> VerbsReceiver::answer() {
+  if (asked_.generation > 0) RONDE_TRY(line_->make_queues());
+  RONDE_TRY(Card card, line_->card(asked_.generation));
+  card.whole = done_;
+  while (whole(card.whole)) ++card.whole;
+  for (uint64_t number = card.whole; number != posted_; ++number) {
+    if (whole(number)) {
+      card.whole_mask |= uint64_t{1} << (number - card.whole);
+    } else {
+      Room& room = room_of(number);
+      room = Room{room.memory};
+    }
+  }
+  announced_ = card.whole;
+  RONDE_TRY(line_->connect(asked_, wire_.ends()));
+  wire_.put(Wire::Kind::card, pack(card));
+  stage_ = Stage::answered;
+  return wire_.move();
+}
+
+Result<> VerbsReceiver::complete() {
+  while (true) {
+    const std::optional<Completion> completion = line_->next();
+    if (!completion.has_value()) return {};
+    if (completion->status != IBV_WC_SUCCESS) {
+      if (stage_ == Stage::up) RONDE_TRY(broken(*completion));
+    } else if (completion->receive) {
+      RONDE_TRY(came(*completion));
+    }
+  }
+}
+
+Result<> VerbsReceiver::broken(const Completion& completion) {
+  const std::string why = failure_text(line_->failure(completion, completion.receive ? "receiving" : fmt::format("giving room for message {}", completion.id)));
+  if (!may_pass_later(completion.status) || settings_.rebuild_window <= 0) return fail(Code::remote_error, why, Scope::connection);
+  stage_ = Stage::broken;
+  const auto* const text = reinterpret_cast<const std::byte*>(why.data());
+  wire_.put(Wire::Kind::broken, Bytes(text, text + why.size()));
+  return wire_.move();  // where the peer has gone, that is the error
+}
+
+// Nothing that comes may lead outside of what was asked for, whoever sent it.
+Result<> VerbsReceiver::came(const Completion& completion) {
+  const uint64_t number = number_from(completion.immediate, done_);
+  if (number >= posted_) return foreign(fmt::format("message {} came, where one from {} to {} should", number, done_, posted_));
+  Room& room = room_of(number);
+  if (room.begun && room.missing == 0) return foreign(fmt::format("message {} came twice", number));
+  if ((completion.immediate & kNoted) == 0) {
+    RONDE_TRY(begin(room, number, completion.bytes, 1));
+  } else {
+    const uint32_t part = part_on(number, completion.queue, line_->queues());
+    PartNote note;
+    std::memcpy(&note, line_->block() + note_offset(number, part, line_->queues()), sizeof note);
+    if (note.number != number || part >= note.parts || note.parts > line_->queues())
+      return foreign(fmt::format("part {} of message {} says that it is one of {} of message {}", part, number, note.parts, note.number));
+    RONDE_TRY(begin(room, number, note.total, note.parts));
+  }
+  --room.missing;
+  return stage_ == Stage::draining ? Result<>() : line_->receive(completion.queue);
+}
+
+Result<> VerbsReceiver::begin(Room& room, uint64_t number, uint64_t total, uint32_t parts) {
+  if (total > room.memory.size()) return foreign(fmt::format("message {} has {} bytes, where at most {} fit", number, total, room.memory.size()));
+  if (room.begun && room.total != total) return foreign(fmt::format("message {} has {} bytes, and {}", number, room.total, total));
+  if (!room.begun) room = Room{room.memory, total, parts, true};
+  return {};
+}
+
+/// Tells the sender of new rooms: the entries of the table, and with the last of them how many there are.
+Result<> VerbsReceiver::announce() {
+  while (announced_ != posted_) {
+    if (!line_->has_room(0, 1)) return {};
+    const uint64_t count = std::min(posted_ - announced_, kMaxMessages - announced_ % kMaxMessages);
+    const size_t offset = room_offset(announced_);
+    announced_ += count;
+    RONDE_TRY(line_->write(0, {line_->block() + offset, line_->block_key(), count * sizeof(RoomNote), line_->peer().block + offset,
+                               line_->peer().block_key, static_cast<uint32_t>(announced_), announced_}));
+  }
+  return {};
+}
+
+}  // namespace ronde::net

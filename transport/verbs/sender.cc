@@ -1,0 +1,289 @@
+#include "transport/verbs/sender.h"
+
+#include <sys/timerfd.h>
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/core.h>
+
+#include "base/clock.h"
+#include "base/integers.h"
+#include "base/log.h"
+
+namespace ronde::net {
+namespace {
+
+constexpr uint64_t kFirstPause = 50 * kMillisecond;  // before the second attempt to mend; twice as much before each further one
+constexpr uint64_t kMostPause = 2 * kSecond;
+constexpr uint64_t kPatience = 500 * kMillisecond;  // between two looks at how long the peer takes to answer
+
+}  // namespace
+
+std::vector<int> VerbsSender::descriptors() const {
+  if (dial_ != nullptr) return dial_->descriptors();
+  std::vector<int> all{timer_.get()};
+  if (wire_.has_value()) all.push_back(wire_->descriptor());
+  if (line_ != nullptr) {
+    all.push_back(line_->descriptor());
+    all.push_back(port_.adapter->events_descriptor());
+  }
+  return all;
+}
+
+std::string VerbsSender::describe() const {
+  if (dial_ != nullptr) return dial_->describe();
+  if (line_ == nullptr || line_->there().empty()) return fmt::format("connecting over {}", port_.device.name);
+  return fmt::format("{} to {}, {} queue pair{}", line_->here(), line_->there(), line_->queues(), line_->queues() == 1 ? "" : "s");
+}
+
+Result<bool> VerbsSender::ready() {
+  if (error_.has_value()) return *error_;
+  news_ = true;
+  Result<> moved = move();
+  if (!moved.ok()) return *(error_ = std::move(moved).error());
+  return stage_ == Stage::up;
+}
+
+// While nothing is to be sent nobody asks: what comes is taken here.
+Result<bool> VerbsSender::arm() {
+  if (line_ == nullptr) return true;
+  if (!error_.has_value()) {
+    Result<> moved = move();
+    if (!moved.ok()) error_ = std::move(moved).error();
+  }
+  if (error_.has_value()) return *error_;
+  return line_->arm();
+}
+
+Result<bool> VerbsSender::post(std::span<const std::byte> head, std::span<const std::byte> data) {
+  if (error_.has_value()) return *error_;
+  if (stage_ == Stage::up && posted_ == rooms_) {
+    Result<> moved = move();
+    if (!moved.ok()) return *(error_ = std::move(moved).error());
+  }
+  if (posted_ == rooms_ || posted_ - done_ == kMaxMessages) return false;
+  const std::span whole(head.data(), head.size() + data.size());
+  const Registered* const registered = line_->find(whole);
+  if (registered == nullptr || (!data.empty() && data.data() != head.data() + head.size())) {
+    return fail(Code::internal_error, fmt::format("{} bytes were to be sent by {} that lie in no memory it was told of", whole.size(), describe()),
+                Scope::communicator);
+  }
+  message_of(posted_++) = {whole, registered->lkey(), parts_of(whole.size())};
+  Result<> pushed = push();
+  if (!pushed.ok()) return *(error_ = std::move(pushed).error());
+  return true;
+}
+
+Result<bool> VerbsSender::done() {
+  if (error_.has_value()) return *error_;
+  if (done_ == pushed_ || message_of(done_).missing > 0) {
+    Result<> moved = move();
+    if (!moved.ok()) return *(error_ = std::move(moved).error());
+  }
+  if (done_ == pushed_ || message_of(done_).missing > 0) return false;
+  ++done_;
+  return true;
+}
+
+/// Goes on with all that can go on.
+Result<> VerbsSender::move() {
+  if (stage_ == Stage::dialling) RONDE_TRY(dial());
+  if (stage_ == Stage::dialling) return {};
+  if (news_) {
+    news_ = false;
+    port_.adapter->take_events();
+    if (std::optional<std::string> fatal = port_.adapter->fatal()) return fail(Code::system_error, *fatal, Scope::communicator);
+    RONDE_TRY(hear());
+  }
+  if (stage_ == Stage::up) RONDE_TRY(complete());
+  if (stage_ != Stage::up && generation_ > 0) RONDE_TRY(look_at_window());
+  if (stage_ == Stage::pausing && now_ns() >= next_) RONDE_TRY(ask());
+  return push();
+}
+
+Result<> VerbsSender::dial() {
+  RONDE_TRY(const bool up, dial_->step());
+  if (!up) return {};
+  std::vector<BootFd> streams = dial_->take();
+  wire_.emplace(std::move(streams.at(0)), interface_);
+  dial_.reset();
+  RONDE_TRY(line_, Line::make(port_, settings_, settings_.queues, Line::Side::sender));
+  return ask();
+}
+
+/// Offers the receiver the present queue pairs.
+Result<> VerbsSender::ask() {
+  if (generation_ > 0) RONDE_TRY(line_->make_queues());
+  RONDE_TRY(const Card card, line_->card(generation_));
+  wire_->put(Wire::Kind::card, pack(card));
+  stage_ = Stage::asking;
+  if (generation_ > 0) set_timer(kPatience);
+  return wire_->move();
+}
+
+Result<> VerbsSender::hear() {
+  while (true) {
+    Result<> goes_on = wire_->move();
+    const std::optional<Wire::Letter> letter = wire_->take();
+    if (!letter.has_value()) return goes_on;
+    if (letter->kind == Wire::Kind::card) {
+      const std::optional<Card> card = unpack_card(letter->bytes);
+      if (!card.has_value()) return foreign_stream(wire_->ends(), "a card that cannot be read");
+      if (card->generation == generation_ && stage_ == Stage::asking) RONDE_TRY(on_card(*card));
+    } else if (letter->kind == Wire::Kind::broken && stage_ == Stage::up) {
+      RONDE_TRY(broken(std::string(reinterpret_cast<const char*>(letter->bytes.data()), letter->bytes.size()), true));
+    }
+  }
+}
+
+Result<> VerbsSender::on_card(const Card& card) {
+  Result<> connected = line_->connect(card, wire_->ends());
+  if (!connected.ok()) {
+    if (generation_ == 0) return connected;
+    broken_by_ = connected.error().what;
+    return pause(kFirstPause << std::min(attempts_, 6u));
+  }
+  RONDE_TRY(take_back(card));
+  Writer generation;
+  generation.put(card.generation);
+  wire_->put(Wire::Kind::up, generation.take());
+  stage_ = Stage::up;
+  set_timer(0);
+  return {};
+}
+
+/// What was given to earlier queue pairs and has not come whole is to be given to the new ones, whole.
+Result<> VerbsSender::take_back(const Card& card) {
+  if (card.whole > pushed_) return foreign_stream(wire_->ends(), fmt::format("{} messages are said to have come, of {} that were sent", card.whole, pushed_));
+  for (uint64_t number = done_; number != pushed_; ++number) {
+    const bool came = number < card.whole || (number - card.whole < kMaxMessages && (card.whole_mask >> (number - card.whole) & 1) != 0);
+    message_of(number).missing = came ? 0 : parts_of(message_of(number).bytes.size());
+  }
+  pushed_ = std::min(pushed_, std::max(done_, card.whole));
+  return {};
+}
+
+Result<> VerbsSender::complete() {
+  while (stage_ == Stage::up) {
+    const std::optional<Completion> completion = line_->next();
+    if (!completion.has_value()) return {};
+    if (completion->status != IBV_WC_SUCCESS) {
+      const std::string attempted = completion->receive ? "waiting for room at the peer," : fmt::format("sending message {}", completion->id);
+      RONDE_TRY(broken(failure_text(line_->failure(*completion, attempted)), may_pass_later(completion->status)));
+      continue;
+    }
+    broken_since_ = 0;
+    attempts_ = 0;
+    if (!completion->receive) {
+      --message_of(completion->id).missing;
+      continue;
+    }
+    const auto more = static_cast<int32_t>(completion->immediate - static_cast<uint32_t>(rooms_));
+    if (more > 0) rooms_ += static_cast<uint64_t>(more);
+    RONDE_TRY(line_->receive(completion->queue));
+  }
+  return {};
+}
+
+uint32_t VerbsSender::parts_of(uint64_t bytes) const {
+  return settings_.split ? static_cast<uint32_t>(std::clamp<uint64_t>(bytes / kLeastSplit, 1, line_->queues())) : 1;
+}
+
+Result<> VerbsSender::push() {
+  while (stage_ == Stage::up && pushed_ != posted_) {
+    RONDE_TRY(const bool pushed, push_one());
+    if (!pushed) return {};
+  }
+  return {};
+}
+
+/// Gives the next message to the adapter; false: its queues are too full.
+Result<bool> VerbsSender::push_one() {
+  const Message& message = message_of(pushed_);
+  if (message.missing == 0) {  // it had come when the queue pairs broke
+    ++pushed_;
+    return true;
+  }
+  RoomNote room;
+  std::memcpy(&room, line_->block() + room_offset(pushed_), sizeof room);
+  if (message.bytes.size() > room.bytes) {
+    return fail(Code::internal_error, fmt::format("message {} has {} bytes, and the peer room for {}, over {}", pushed_, message.bytes.size(), room.bytes, describe()),
+                Scope::connection);
+  }
+  const uint32_t parts = parts_of(message.bytes.size());
+  const auto requests = static_cast<uint32_t>(ceil_div(message.bytes.size(), parts * line_->longest()) + 2);
+  for (uint32_t part = 0; part < parts; ++part) {
+    if (!line_->has_room(queue_of(pushed_, part, line_->queues()), requests)) return false;
+  }
+  for (uint32_t part = 0; part < parts; ++part) RONDE_TRY(write_part(pushed_, part, parts));
+  ++pushed_;
+  return true;
+}
+
+Result<> VerbsSender::write_part(uint64_t number, uint32_t part, uint32_t parts) {
+  const Message& message = message_of(number);
+  const uint32_t queue = queue_of(number, part, line_->queues());
+  RoomNote room;
+  std::memcpy(&room, line_->block() + room_offset(number), sizeof room);
+  const uint64_t total = message.bytes.size();
+  const uint64_t share = ceil_div(ceil_div(total, parts), 64) * 64;
+  uint64_t begin = std::min(share * part, total);
+  const uint64_t end = std::min(begin + share, total);
+  const bool noted = parts > 1 || total > line_->longest() || (line_->adaptive() && total > settings_.apart);
+  if (!noted) {
+    return line_->write(queue, {message.bytes.data(), message.key, total, room.address, room.rkey, immediate_of(number, false), number});
+  }
+  while (begin != end) {
+    const uint64_t bytes = std::min(end - begin, line_->longest());
+    RONDE_TRY(line_->write(queue, {message.bytes.data() + begin, message.key, bytes, room.address + begin, room.rkey, std::nullopt, number}));
+    begin += bytes;
+  }
+  const PartNote note{number, total, parts, 0};
+  std::byte* const own = line_->block() + note_offset(number, part, line_->queues());
+  std::memcpy(own, &note, sizeof note);
+  return line_->write(queue, {own, line_->block_key(), sizeof note, line_->peer().block + note_offset(number, part, line_->queues()),
+                              line_->peer().block_key, immediate_of(number, true), number});
+}
+
+/// The queue pairs have failed: new ones, if that may help and it has not been tried for too long.
+Result<> VerbsSender::broken(std::string why, bool mendable) {
+  RONDE_TRY(wire_->move());  // whether the peer is still there
+  if (!mendable || settings_.rebuild_window <= 0) return fail(Code::remote_error, std::move(why), Scope::connection);
+  // Nothing under way: whatever broke before has been mended long ago.
+  if (broken_since_ == 0 || done_ == posted_) {
+    broken_since_ = now_ns();
+    attempts_ = 0;
+  }
+  broken_by_ = std::move(why);
+  RONDE_INFO(net, "NET/IB making the queue pairs anew, since {}", broken_by_);
+  ++generation_;
+  return pause(attempts_++ == 0 ? 0 : kFirstPause << std::min(attempts_, 6u));
+}
+
+Result<> VerbsSender::pause(uint64_t nanoseconds) {
+  if (stage_ == Stage::asking) ++generation_;
+  stage_ = Stage::pausing;
+  const uint64_t pause = std::min(nanoseconds, kMostPause);
+  next_ = now_ns() + pause;
+  if (pause == 0) return ask();
+  set_timer(pause);
+  return {};
+}
+
+Result<> VerbsSender::look_at_window() {
+  const uint64_t now = now_ns();
+  if (static_cast<double>(now - broken_since_) <= settings_.rebuild_window * 1e9) {
+    if (stage_ == Stage::asking) set_timer(kPatience);
+    return {};
+  }
+  return fail(Code::remote_error,
+              fmt::format("{}; making the queue pairs anew for {:g} s (RONDE_IB_REBUILD_WINDOW) has not helped", broken_by_, settings_.rebuild_window),
+              Scope::connection);
+}
+
+void VerbsSender::set_timer(uint64_t nanoseconds) {
+  const itimerspec once{{}, {static_cast<time_t>(nanoseconds / kSecond), static_cast<long>(nanoseconds % kSecond)}};
+  timerfd_settime(timer_.get(), 0, &once, nullptr);
+}
+
+}  // namespace ronde::net
