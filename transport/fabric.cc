@@ -33,6 +33,9 @@ class RankFabric final : public Fabric {
   void refresh(std::span<const int> peers) override {
     if (joined_.station != nullptr) joined_.station->refresh(peers);
   }
+  void report_lost() override {
+    if (joined_.station != nullptr) joined_.station->report_lost();
+  }
   bool help() override { return joined_.station != nullptr && joined_.station->help(); }
   void rest(bool sleeps) override {
     if (joined_.station != nullptr) joined_.station->rest(sleeps);

@@ -31,6 +31,7 @@ Communicator::~Communicator() {
 Code Communicator::async_code() {
   if (init_running_.load(std::memory_order_acquire)) return Code::in_progress;  // pairs with the store in run_init
   if ((life() == Life::ready || life() == Life::finalized) && has_seat() && !seat_->failed()) {
+    seat_->fabric().report_lost();
     take_mail(*seat_);
     if (own_stream_ != nullptr) {
       const Result<bool> idle = own_stream_->query();
@@ -76,6 +77,7 @@ Result<> Communicator::usable() {
     case Life::initializing:
     case Life::failed_init: return fail(Code::invalid_usage, "the communicator was never initialised; destroy it");
   }
+  seat_->fabric().report_lost();
   take_mail(*seat_);
   if (seat_->failed()) return seat_->error();
   return {};

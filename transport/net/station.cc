@@ -286,16 +286,26 @@ bool Station::try_again(int peer, int link, int attempt, const std::string& why)
 
 void Station::flow_broken(int peer, int link, int attempt, bool sends, Error error) {
   bool settled = true;
+  std::shared_ptr<SendFlow> send;
+  std::shared_ptr<RecvFlow> recv;
   {
     const std::lock_guard lock(mutex_);
     if (cut_) return;
     auto& links = sends ? find(peer)->sends : find(peer)->recvs;
     const auto found = links.find(link);
     if (found == links.end() || found->second.attempt != attempt) return;
-    if (sends && found->second.send != nullptr) settled = found->second.send->settled();
-    if (!sends && found->second.recv != nullptr) settled = found->second.recv->settled();
+    Link& it = found->second;
+    if (sends && it.send != nullptr) settled = it.send->settled();
+    if (!sends && it.recv != nullptr) settled = it.recv->settled();
+    if (settled && sends) send = std::exchange(it.send, nullptr);
+    if (!sends) recv = std::exchange(it.recv, nullptr);
   }
-  if (!settled && !sends) return;  // the writer tries other devices, and says so
+  // This end goes, so that the peer, which may be the only one who waits, sees it too. (A reader's goes with its flow.)
+  if (send != nullptr) send->cut();
+  if (!settled && !sends) {  // the writer tries other devices, or tells its rank
+    RONDE_INFO(net, "rank {} from {}: {}", rank_, parts_.name(peer), error.what);
+    return;
+  }
   if (!settled && try_again(peer, link, attempt, error.what)) return;
   lose(peer, std::move(error));
 }
@@ -309,22 +319,27 @@ void Station::lose(int peer, Error error) {
     if (it.lost.has_value() || cut_) return;
     it.lost = std::move(error);
     it.lost_since = now_ns();
+    lost_.fetch_add(1, std::memory_order_relaxed);
   }
   post(peer, LookNews{});
   ring_own();
 }
 
 void Station::report_lost() {
+  if (lost_.load(std::memory_order_relaxed) == 0) return;
   for (size_t peer = 0; peer < peers_.size(); ++peer) {
     if (peers_[peer] == nullptr) continue;
     Peer& it = *peers_[peer];
     std::optional<Error> error;
     {
       const std::lock_guard lock(mutex_);
-      if (!it.lost.has_value() || now_ns() - it.lost_since < kReasonTime) continue;
+      if (!it.lost.has_value()) continue;
+      const bool consequence = it.lost->code == Code::remote_error;  // or may be one: others tell what they know first
+      if (now_ns() - it.lost_since < (consequence ? kReasonTime : kReasonTime / 2)) continue;
       if (it.gone.load(std::memory_order_seq_cst)) continue;
       if (takes_nothing_more(it.mirror->control().state.load(std::memory_order_seq_cst))) continue;
       error = std::exchange(it.lost, std::nullopt);
+      lost_.fetch_sub(1, std::memory_order_relaxed);
     }
     parts_.on_error(static_cast<int>(peer), std::move(*error));
   }

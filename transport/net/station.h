@@ -49,8 +49,10 @@ class Station : public std::enable_shared_from_this<Station> {
   Result<> open(int peer, int link);
   /// A counter of a FIFO with `peer`, its mailbox or this rank's state has changed.
   void nudge(int peer);
-  /// Asks `peers` for their control blocks; the answers come later. Reports connections that have been lost for a while without a better reason.
+  /// Asks `peers` for their control blocks; the answers come later. Reports lost connections too.
   void refresh(std::span<const int> peers);
+  /// Reports connections that have been lost for a while without a better reason. Cheap where there are none.
+  void report_lost();
   /// Does the proxies' work once, in place of their threads. True if anything moved.
   bool help();
   /// The calling thread helps no more for now: the proxies go on, at once where `sleeps` or something is left to do.
@@ -106,7 +108,6 @@ class Station : public std::enable_shared_from_this<Station> {
   void flow_broken(int peer, int link, int attempt, bool sends, Error error);
   bool try_again(int peer, int link, int attempt, const std::string& why);
   void lose(int peer, Error error);
-  void report_lost();
   void ring_own();
   bool drained(int peer);
   std::vector<std::shared_ptr<Proxy>> proxies();
@@ -121,6 +122,7 @@ class Station : public std::enable_shared_from_this<Station> {
   std::vector<std::shared_ptr<Proxy>> proxies_;  // by place in devices_; made when first used
   bool cut_ = false;
 
+  std::atomic<int> lost_{0};        // peers that have a `lost`; relaxed: who reads it comes again
   std::atomic<bool> due_{false};  // something has changed since the last help(); an optimisation, the proxies look by themselves
   std::atomic<uint32_t> looks_{0};
   // Who posts counts itself in users_ and then looks at closed_; close() sets that and then waits for users_ to come to 0. All seq_cst.
