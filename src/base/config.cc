@@ -284,4 +284,10 @@ Config Config::with(Setting s, std::string text, std::string source) const {
   return changed;
 }
 
+Config Config::with(Setting s, int64_t number, std::string source) const {
+  Config changed = *this;
+  changed.values_[static_cast<size_t>(s)] = {number, static_cast<double>(number), std::to_string(number), std::move(source)};
+  return changed;
+}
+
 }  // namespace ronde

@@ -19,7 +19,7 @@ namespace ronde {
 enum class Setting : uint8_t {
   debug, debug_subsys, debug_file,
   device, isa, stream_threads, spin,
-  comm_id, socket_ifname, socket_family, port_range, hostid, hosts, net, init_timeout, timeout, warn_after,
+  comm_id, socket_ifname, socket_family, port_range, hostid, hosts, net, net_plugin, traffic_class, init_timeout, timeout, warn_after,
   socket_nthreads, nsocks_perthread, socket_sndbuf, socket_rcvbuf, socket_retry_cnt, socket_retry_sleep_msec,
   ib_disable, ib_hca, ibverbs_lib, ib_gid_index, ib_addr_family, ib_addr_range, ib_roce_version_num, ib_timeout, ib_retry_cnt, ib_pkey,
   ib_partition, ib_sl, ib_tc, ib_mtu, ib_qps_per_connection, ib_split_data_on_qps, ib_use_inline, ib_adaptive_routing, ib_ar_threshold,
@@ -73,8 +73,9 @@ class Config {
   /// "default", the variable's name, or the file it came from.
   const std::string& source(Setting s) const { return at(s).source; }
   bool is_set(Setting s) const { return at(s).source != "default"; }
-  /// The same with another text.
+  /// The same with another text, or another number.
   Config with(Setting s, std::string text, std::string source) const;
+  Config with(Setting s, int64_t number, std::string source) const;
 
  private:
   friend class ConfigReader;

@@ -86,6 +86,18 @@ std::span<std::byte> bytes_of(std::vector<T>& values) {
   return std::as_writable_bytes(std::span(values));
 }
 
+/// What an ncclConfig_t says, where no setting does. A child's may differ from its parent's, whose Config it begins with.
+std::shared_ptr<const Config> with_options(const std::shared_ptr<const Config>& config, const CommOptions& options) {
+  const std::string from = "ncclConfig_t";
+  const auto open = [&](Setting s) { return !config->is_set(s) || config->source(s).rfind(from, 0) == 0; };
+  Config changed = *config;
+  if (options.net_name && open(Setting::net)) changed = changed.with(Setting::net, *options.net_name, from + ".netName");
+  if (options.traffic_class && open(Setting::traffic_class)) {
+    changed = changed.with(Setting::traffic_class, *options.traffic_class, from + ".trafficClass");
+  }
+  return std::make_shared<const Config>(std::move(changed));
+}
+
 }  // namespace
 
 Result<> Communicator::init(const std::vector<UniqueId>& ids) {
@@ -106,6 +118,7 @@ Result<> Communicator::init_over(std::unique_ptr<Bootstrap> bootstrap, const Com
 /// Everything after the ranks have found each other. The bootstrap's calls obey the same time limit.
 Result<> Communicator::bring_up() {
   bootstrap_->set_deadline(Deadline::in(config_->seconds(Setting::init_timeout)));
+  config_ = with_options(config_, options_);
   RONDE_TRY(table_, choose_reduce_table(config_->text(Setting::isa)));
   RONDE_TRY(rules_, TuneRules::parse(*config_, {options_.min_ctas.value_or(0), options_.max_ctas.value_or(0)}));
   RONDE_TRY(algo_file_, AlgoFile::read(*config_));

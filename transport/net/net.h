@@ -101,7 +101,11 @@ struct Provider {
   Result<std::shared_ptr<Net>> (*open)(const Config& config, std::string* why);
 };
 
-/// All providers, best first.
+/// All providers, best first. Plugins (plugin/plugin.h) come before them.
 std::span<const Provider> providers();
+
+/// The network that RONDE_NET names, or the best that works here; an error that says what was tried where there is none. `comm`
+/// names the communicator, for plugins that keep something for each.
+Result<std::shared_ptr<Net>> open_net(const Config& config, uint64_t comm);
 
 }  // namespace ronde::net

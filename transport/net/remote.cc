@@ -6,8 +6,6 @@
 #include <fmt/core.h>
 
 #include "base/lists.h"
-#include "base/log.h"
-#include "base/words.h"
 
 namespace ronde::net {
 namespace {
@@ -66,25 +64,6 @@ class Network final : public Transport {
   Result<std::unique_ptr<PeerEnd>> open(const PeerRequest& request) const override { return std::unique_ptr<PeerEnd>(new Remote(request)); }
 };
 
-// The first that works, or the one that is asked for.
-Result<std::shared_ptr<Net>> open_net(const Config& config) {
-  const std::string& wanted = config.text(Setting::net);
-  std::string tried;
-  for (const Provider& provider : providers()) {
-    if (!wanted.empty() && !same_word(wanted, provider.name)) continue;
-    std::string why;
-    RONDE_TRY(std::shared_ptr<Net> net, provider.open(config, &why));
-    if (net != nullptr) return net;
-    tried += fmt::format("; {}: {}", provider.name, why);
-  }
-  if (!wanted.empty() && tried.empty()) {
-    std::string known;
-    for (const Provider& provider : providers()) known += (known.empty() ? "" : ", ") + std::string(provider.name);
-    return fail(Code::invalid_usage, fmt::format("there is no network \"{}\" ({}); there are: {}", wanted, config.source(Setting::net), known), Scope::communicator);
-  }
-  return fail(Code::system_error, fmt::format("no network works here to reach ranks on other hosts{}", tried), Scope::communicator);
-}
-
 struct NetName {
   Code code = Code::success;
   std::array<char, 252> name{};
@@ -108,7 +87,7 @@ bool needed(const std::vector<PeerInfo>& infos) {
 }
 
 Result<std::shared_ptr<Net>> choose_net(Bootstrap& bootstrap, const Config& config) {
-  Result<std::shared_ptr<Net>> mine = open_net(config);
+  Result<std::shared_ptr<Net>> mine = open_net(config, bootstrap.token()[0]);
   std::vector<NetName> names(static_cast<size_t>(bootstrap.size()));
   NetName& own = names[static_cast<size_t>(bootstrap.rank())];
   own.code = mine.code();
