@@ -314,3 +314,23 @@ TEST_CASE("net plugin: what it logs is in the log", "[world][net_plugin]") {
   CHECK(contains(log.text(), "network plugin: example is initialised, 42"));
   CHECK(contains(log.text(), "the network is Example (plugin of version 10), from "));
 }
+
+TEST_CASE("in another process: goes over the example plugin", "[.net-plugin-child]") { REQUIRE(network_of({}) == "NET/Example"); }
+
+TEST_CASE("net plugin: it is found by its name, in the program itself, and where nothing is asked for", "[world][net_plugin]") {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
+  const std::string folder = std::filesystem::path(built("old")).parent_path().string();
+  const auto run = [&](const std::string& variables) {
+    const std::string command = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 " + variables + " '" + self +
+                                "' '[.net-plugin-child]' >/dev/null 2>&1";
+    return std::system(command.c_str()) == 0;
+  };
+  CHECK(run("LD_LIBRARY_PATH=" + folder + " NCCL_NET_PLUGIN=example9"));
+  CHECK(run("LD_LIBRARY_PATH=" + folder + " NCCL_NET_PLUGIN=old,libnccl-net-example11.so"));
+  CHECK(run("LD_PRELOAD=" + built("example10") + " NCCL_NET_PLUGIN=static_plugin"));
+  CHECK_FALSE(run("LD_LIBRARY_PATH=" + folder + " NCCL_NET_PLUGIN=NONE"));
+  CHECK_FALSE(run("LD_LIBRARY_PATH=" + folder));  // no libnccl-net.so there
+  const Scratch other;
+  std::filesystem::create_symlink(built("example8"), other.path("libnccl-net.so"));
+  CHECK(run("LD_LIBRARY_PATH=" + other.root()));
+}
