@@ -25,7 +25,8 @@ typedef struct Region {
 typedef struct Pipe {
   Request *sends, *receives; /* not yet matched, the oldest first */
   int accepted, ends, closed;
-  struct Pipe* next; /* of a listener that has not accepted it */
+  struct Pipe* next;     /* of a listener that has not accepted it */
+  struct Pipe* next_all; /* of all there are: that of a handle whose connection was given up is no leak */
 } Pipe;
 
 typedef struct Comm {
@@ -51,6 +52,7 @@ static struct {
 static int order_count, inits, contexts, comms, registrations, errors, last_class = kNoClass, next_id, wide;
 static char error[256];
 static Comm* listeners;
+static Pipe* pipes;
 static Log logger;
 
 /* Without the mutex held, as with it: a first error that is lost does no harm. */
@@ -189,7 +191,11 @@ static Comm* make(char kind, Pipe* pipe) {
 }
 
 static void let_go(Pipe* pipe) {
-  if (--pipe->ends == 0) free(pipe);
+  Pipe** at = &pipes;
+  if (--pipe->ends > 0) return;
+  while (*at != pipe) at = &(*at)->next_all;
+  *at = pipe->next_all;
+  free(pipe);
 }
 
 int example_listen(int device, void* handle, void** comm) {
@@ -231,6 +237,8 @@ int example_connect(int device, void* handle, int traffic_class, void** comm) {
     } else {
       it->pipe = calloc(1, sizeof *it->pipe);
       it->pipe->ends = 2; /* the listener, until it accepts, and the handle, until it is connected */
+      it->pipe->next_all = pipes;
+      pipes = it->pipe;
       it->pipe->next = listener->pipe;
       listener->pipe = it->pipe;
       it->stage = 1;
