@@ -95,14 +95,18 @@ Result<> insist(Line& line, const Board& board, Step&& step) {
 }
 
 Result<> ping_pong(Line& line, const Board& board, int party, size_t count) {
-  const auto send = [&] { return insist(line, board, [&] { return line.send(); }); };
+  // A large message is not taken at once, and while this party waits for the answer nobody would push the rest.
+  const auto send = [&]() -> Result<> {
+    RONDE_TRY(insist(line, board, [&] { return line.send(); }));
+    return insist(line, board, [&] { return line.flushed(); });
+  };
   const auto receive = [&] { return insist(line, board, [&] { return line.receive(); }); };
   for (size_t i = 0; i < count; ++i) {
     if (party == 0) RONDE_TRY(send());
     RONDE_TRY(receive());
     if (party == 1) RONDE_TRY(send());
   }
-  return insist(line, board, [&] { return line.flushed(); });
+  return {};
 }
 
 Result<> stream(Line& line, const Board& board, size_t count) {
