@@ -86,6 +86,8 @@ class Fabric {
   virtual void refresh(std::span<const int> peers) = 0;
   /// Tells of connections that have been lost, for ranks that wait for nothing. Cheap where there are none.
   virtual void report_lost() = 0;
+  /// Devices of the network between hosts that this rank's connections take turns over; 0 where there is no network.
+  virtual int network_devices() const = 0;
   /// Does the work of the network's proxies once, in place of their threads. True if anything moved. Cheap where there is no network.
   virtual bool help() = 0;
   /// The calling thread helps no more for now: the proxies go on, at once where it `sleeps` or something is left to do.

@@ -59,6 +59,7 @@ struct RankFacts {
   uint64_t process = 0;
   uint32_t cores = 1;
   uint32_t lends = 0;
+  uint64_t devices = 0;  ///< of the network; 0: none is needed
   uint64_t tuner = 0;  ///< see agree_on_tuner
   uint64_t layout = 0;  ///< hash of machine and channels
 };
@@ -199,6 +200,7 @@ Result<> Communicator::gather_inputs() {
   mine.process = fnv1a_u64(reinterpret_cast<uintptr_t>(&anchor), fnv1a_u64(static_cast<uint64_t>(getpid()), fnv1a(host_name())));
   mine.cores = usable_cores();
   mine.lends = 1;
+  mine.devices = static_cast<uint64_t>(fabric().network_devices());
   if (ranks_ > 1) tuner_ = Tuner::load(*config_);
   mine.tuner = tuner_word(tuner_.get(), *config_);
   mine.layout = layout_->hash;
@@ -217,13 +219,16 @@ Result<> Communicator::gather_inputs() {
   inputs_.lend_threshold = config_->bytes(Setting::lend_threshold);
   std::map<uint64_t, std::pair<uint32_t, uint32_t>> hosts;  // ranks and cores
   std::set<uint64_t> processes;
+  uint64_t devices = facts[0].devices;
   for (const RankFacts& f : facts) {
     inputs_.lends = inputs_.lends && f.lends != 0;
+    devices = std::min(devices, f.devices);
     processes.insert(f.process);
     auto& [count, cores] = hosts[f.host];
     ++count;
     cores = std::max(cores, f.cores);
   }
+  inputs_.links.devices = std::max(1, static_cast<int>(devices));
   inputs_.one_process = processes.size() == 1;
   ranks_in_process_ = static_cast<int>(std::count_if(facts.begin(), facts.end(), [&](const RankFacts& f) { return f.process == mine.process; }));
   for (const auto& [host, use] : hosts) {

@@ -114,10 +114,15 @@ Result<> check_protocol(const TuneRules& rules, Coll coll) {
                 kProtocol);
 }
 
-/// `asked`, or where that is 0 as many as carry what the links carry (of CPU ranks one: a thread runs all channels), within the rules.
+/// Bytes of a call that are worth a network device more.
+constexpr size_t kDeviceBytes = 256 * 1024;
+
+/// `asked`, or where that is 0 as many as carry what the links carry (of CPU ranks one, since a thread runs all channels, or one for each network device),
+/// within the rules.
 int channels_of(size_t bytes, const TuneRules& rules, const TuneInputs& inputs, int asked) {
   const size_t lines = round_up(bytes) / kLine;
-  const int wanted = std::clamp(asked > 0 ? asked : inputs.links.channels, rules.min_channels(), rules.max_channels());
+  const int devices = static_cast<int>(std::min<size_t>(bytes / kDeviceBytes, static_cast<size_t>(inputs.links.devices)));
+  const int wanted = std::clamp(asked > 0 ? asked : std::max(inputs.links.channels, devices), rules.min_channels(), rules.max_channels());
   return std::max(1, static_cast<int>(std::min<size_t>(lines, static_cast<size_t>(wanted))));
 }
 

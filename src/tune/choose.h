@@ -25,6 +25,7 @@ struct LinkRates {
   HopKind kind = HopKind::nvlink;  ///< of those links
   int64_t network = 0;             ///< out of each node, and as much into it; 0: one node, or nothing is known
   int channels = 1;                ///< that this takes
+  int devices = 1;                 ///< of the network, of the host with the fewest: connections of different channels take turns over them
 };
 
 /// What the choice depends on besides the call; equal on all ranks of a communicator (exchanged and hashed at init).

@@ -199,7 +199,7 @@ Result<> Station::open(int peer, int link) {
     const std::lock_guard lock(mutex_);
     if (!find(peer)->sends.try_emplace(link).second) return {};
   }
-  post(peer, OpenNews{link, 0, first_device(link)});
+  post(peer, OpenNews{link, 0, first_device(peer, link)});
   return {};
 }
 
@@ -241,7 +241,7 @@ void Station::hear(int from, const ListeningNews& news) {
     if (cut_ || found == find(from)->sends.end() || found->second.attempt != news.attempt || found->second.send != nullptr) return;
     Link& it = found->second;
     it.peer_devices = std::max(1, news.devices);
-    const int device = device_of(first_device(news.link) + news.attempt);
+    const int device = device_of(first_device(from, news.link) + news.attempt);
     const FifoView fifo = find(from)->mirror->find_fifo(rank_, news.link);
     auto proxy = proxy_of(device);
     if (proxy.ok()) {
@@ -278,7 +278,7 @@ bool Station::try_again(int peer, int link, int attempt, const std::string& why)
     if (cut_ || it.attempt != attempt || next >= mine * it.peer_devices) return false;
     it.attempt = next;
     old = std::exchange(it.send, nullptr);  // has left its proxy when it broke
-    device = first_device(link) + next / mine + next % mine;
+    device = first_device(peer, link) + next / mine + next % mine;
   }
   RONDE_INFO(net, "rank {} to {}: trying other network devices, since {}", rank_, parts_.name(peer), why);
   return post(peer, OpenNews{link, next, device});

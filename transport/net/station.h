@@ -40,6 +40,8 @@ class Station : public std::enable_shared_from_this<Station> {
   ~Station();
 
   Net& net() const { return *parts_.net; }
+  /// That are worth using.
+  int devices() const { return static_cast<int>(devices_.size()); }
   /// The mirror of `peer`. Before start().
   void attach(int peer, std::shared_ptr<Arena> mirror);
   /// From now on news are heard, and the deaths of peers told to the watch.
@@ -101,7 +103,8 @@ class Station : public std::enable_shared_from_this<Station> {
   bool leaving_applies(int peer);  // mutex_ held
   void settle_leaving(int peer);
 
-  int first_device(int link) const { return link / parts_.links_per_channel; }
+  /// Channels take turns over the devices, and so do pairs of ranks with what they have one of.
+  int first_device(int peer, int link) const { return link / parts_.links_per_channel + rank_ + peer; }
   int device_of(int number) const { return devices_[static_cast<size_t>(number) % devices_.size()]; }
   Result<std::shared_ptr<Proxy>> proxy_of(int device);
   FlowEvents events_of(int peer, int link, int attempt, bool sends);
