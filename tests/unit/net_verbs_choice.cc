@@ -51,7 +51,8 @@ std::string choice(const std::vector<Gid>& from, const std::vector<Gid>& to, con
   const auto sender = offered(from, settings), receiver = offered(to, settings);
   const auto pair = choose_gids(sender, receiver);
   if (!pair.has_value()) return "none";
-  return std::to_string(sender[pair->sender].index) + " to " + std::to_string(receiver[pair->receiver].index) + ": " + pair->reason;
+  return std::to_string(sender[pair->sender].index) + " to " + std::to_string(receiver[pair->receiver].index) + ": " +
+         pair->reason;
 }
 
 }  // namespace
@@ -76,7 +77,8 @@ TEST_CASE("IB: NCCL_IB_HCA", "[unit][net][verbs]") {
 
 TEST_CASE("IB: the GID pair of a connection", "[unit][net][verbs]") {
   const auto link_local = [](int index, int host, uint8_t roce = 2) { return gid(index, "fe80::" + std::to_string(host), roce); };
-  const std::vector<Gid> here = {link_local(0, 1, 1), link_local(1, 1), gid(2, "10.0.0.1/24", 1), gid(3, "10.0.0.1/24"), gid(5, "2001:db8::1/64")};
+  const std::vector<Gid> here = {link_local(0, 1, 1), link_local(1, 1), gid(2, "10.0.0.1/24", 1), gid(3, "10.0.0.1/24"),
+                                 gid(5, "2001:db8::1/64")};
   const std::vector<Gid> there = {link_local(0, 2, 1), link_local(1, 2), gid(2, "2001:db8::2/64"), gid(6, "10.0.0.2/24")};
 
   CHECK(choice(here, there) == "3 to 6: RoCE v2, IPv4, one subnet");
@@ -84,10 +86,12 @@ TEST_CASE("IB: the GID pair of a connection", "[unit][net][verbs]") {
   CHECK(choice(here, there, {{"NCCL_IB_ADDR_FAMILY", "AF_INET6"}}) == "5 to 2: RoCE v2, IPv6, one subnet");
   CHECK(choice(here, there, {{"NCCL_IB_ADDR_RANGE", "2001:db8::/32"}}) == "5 to 2: RoCE v2, IPv6, one subnet");
   CHECK(choice(here, here, {{"NCCL_IB_ROCE_VERSION_NUM", "1"}}) == "2 to 2: RoCE v1, IPv4, one subnet");
-  CHECK(choice(here, there, {{"NCCL_IB_GID_INDEX", "0"}}) == "0 to 0: RoCE v1, IPv6, link-local, since the two have no routable kind in common");
+  CHECK(choice(here, there, {{"NCCL_IB_GID_INDEX", "0"}}) ==
+        "0 to 0: RoCE v1, IPv6, link-local, since the two have no routable kind in common");
 
   SECTION("one subnet before the preferred family, that before none") {
-    CHECK(choice({gid(0, "10.0.0.1/24"), gid(1, "2001:db8::1/64")}, {gid(0, "10.0.1.2/24"), gid(1, "2001:db8::2/64")}) == "1 to 1: RoCE v2, IPv6, one subnet");
+    CHECK(choice({gid(0, "10.0.0.1/24"), gid(1, "2001:db8::1/64")}, {gid(0, "10.0.1.2/24"), gid(1, "2001:db8::2/64")}) ==
+          "1 to 1: RoCE v2, IPv6, one subnet");
     CHECK(choice({gid(0, "2001:db8::1/64"), gid(1, "10.0.0.1/24")}, {gid(0, "2001:db8:1::2/64"), gid(1, "10.0.1.2/24")}) ==
           "1 to 1: RoCE v2, IPv4, routable, no subnet in common");
   }

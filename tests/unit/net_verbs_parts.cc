@@ -128,12 +128,18 @@ TEST_CASE("IB: memory that cannot be locked", "[unit][net][verbs]") {
 }
 
 TEST_CASE("IB: completions in words", "[unit][net][verbs]") {
-  const Failure failure{IBV_WC_RETRY_EXC_ERR, 129, "sending message 7", "mlx5_0:1 (GID 3, 10.0.0.1), queue pair 17",
-                        "mlx5_1:1 (GID 3, 10.0.0.2) of 10.0.0.2:4000, queue pair 18", "down"};
+  const Failure failure{IBV_WC_RETRY_EXC_ERR,
+                        129,
+                        "sending message 7",
+                        "mlx5_0:1 (GID 3, 10.0.0.1), queue pair 17",
+                        "mlx5_1:1 (GID 3, 10.0.0.2) of 10.0.0.2:4000, queue pair 18",
+                        "down"};
   const std::string text = failure_text(failure);
   INFO(text);
-  for (const char* part : {"sending message 7 from mlx5_0:1 (GID 3, 10.0.0.1), queue pair 17 to mlx5_1:1 (GID 3, 10.0.0.2) of 10.0.0.2:4000, queue pair 18",
-                           "has not acknowledged", "(RETRY_EXC_ERR, status 12, vendor code 129)", "the own port is down", "NCCL_IB_TIMEOUT", "4791"}) {
+  for (const char* part : {"sending message 7 from mlx5_0:1 (GID 3, 10.0.0.1), queue pair 17 to mlx5_1:1 (GID 3, 10.0.0.2) of "
+                           "10.0.0.2:4000, queue pair 18",
+                           "has not acknowledged", "(RETRY_EXC_ERR, status 12, vendor code 129)", "the own port is down",
+                           "NCCL_IB_TIMEOUT", "4791"}) {
     INFO(part);
     CHECK(text.find(part) != std::string::npos);
   }
@@ -168,7 +174,8 @@ TEST_CASE("IB: ports in words", "[unit][net][verbs]") {
 }
 
 TEST_CASE("IB: numbers of messages in immediate data", "[unit][net][verbs]") {
-  for (const uint64_t first : {uint64_t{0}, uint64_t{63}, uint64_t{0x7fffffe0}, uint64_t{0xffffffe0}, uint64_t{0x12345678abcdef}}) {
+  for (const uint64_t first :
+       {uint64_t{0}, uint64_t{63}, uint64_t{0x7fffffe0}, uint64_t{0xffffffe0}, uint64_t{0x12345678abcdef}}) {
     for (uint64_t number = first; number != first + 64; ++number) {
       CHECK(number_from(immediate_of(number, false), first) == number);
       CHECK(number_from(immediate_of(number, true), first) == number);

@@ -27,7 +27,8 @@ Result<std::shared_ptr<Adapter>> Adapter::open(const Verbs& verbs, ibv_device* d
   made->domain_ = verbs.alloc_pd(made->context_);
   if (made->domain_ == nullptr) return failed(errno, "making a protection domain of");
   const int flags = fcntl(made->context_->async_fd, F_GETFL);
-  if (flags < 0 || fcntl(made->context_->async_fd, F_SETFL, flags | O_NONBLOCK) != 0) return failed(errno, "watching the events of");
+  if (flags < 0 || fcntl(made->context_->async_fd, F_SETFL, flags | O_NONBLOCK) != 0)
+    return failed(errno, "watching the events of");
   made->memory_ =
       std::make_unique<MemoryCache>(verbs, made->domain_, made->name_, config.integer(Setting::ib_pci_relaxed_ordering));
   return made;
@@ -95,7 +96,9 @@ void Adapter::note(const ibv_async_event& event) {
       failed_.store(true, std::memory_order_release);
       return;
     }
-    default: RONDE_INFO(net, "{}: {}", name_, name); return;  // what it means for a connection, its completions say
+    default:
+      RONDE_INFO(net, "{}: {}", name_, name);
+      return;  // what it means for a connection, its completions say
   }
 }
 

@@ -54,8 +54,8 @@ Result<> Line::find_partition() {
     if ((ntohs(key) & ~kMember) != 0) there += fmt::format("{}{:#x}", there.empty() ? "" : ", ", ntohs(key));
   }
   return fail(Code::system_error,
-              fmt::format("{} is not in partition {:#x} (RONDE_IB_PARTITION), but in {}; see the subnet manager's partitions", port_.device.name,
-                          settings_.partition, there.empty() ? "none" : there),
+              fmt::format("{} is not in partition {:#x} (RONDE_IB_PARTITION), but in {}; see the subnet manager's partitions",
+                          port_.device.name, settings_.partition, there.empty() ? "none" : there),
               Scope::connection);
 }
 
@@ -70,7 +70,8 @@ Result<Card> Line::card(uint32_t generation) {
     wishes.index = std::max<int64_t>(wishes.index, 0);
   }
   Result<std::vector<Gid>> offered = offered_gids(table, wishes);
-  if (!offered.ok()) return fail(offered.code(), fmt::format("{}: {}", port_.device.name, offered.error().what), Scope::connection);
+  if (!offered.ok())
+    return fail(offered.code(), fmt::format("{}: {}", port_.device.name, offered.error().what), Scope::connection);
   offered_ = *std::move(offered);
   Card card;
   card.generation = generation;
@@ -133,24 +134,28 @@ Result<> Line::reach(Queue& queue, const Card::Queue& peer, const ibv_ah_attr& w
   attributes.min_rnr_timer = kRnrTimer;
   attributes.ah_attr = way;
   int rc = verbs.modify_qp(queue.pair, &attributes,
-                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+                           IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                               IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
   if (rc != 0) return failed(rc, fmt::format("connecting a queue pair to {}, from {}", there_, here_));
   attributes = {};
   attributes.qp_state = IBV_QPS_RTS;
   attributes.timeout = settings_.timeout;
   // rxe takes 7 for "for ever", and would never find out that the peer has gone.
-  attributes.retry_cnt = port_.adapter->attributes().vendor_id == kSoftware ? std::min<uint8_t>(settings_.retries, 6) : settings_.retries;
+  attributes.retry_cnt =
+      port_.adapter->attributes().vendor_id == kSoftware ? std::min<uint8_t>(settings_.retries, 6) : settings_.retries;
   attributes.rnr_retry = kRnrRetries;
   attributes.sq_psn = queue.first_packet;
   attributes.max_rd_atomic = 1;
-  rc = verbs.modify_qp(queue.pair, &attributes,
-                       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  rc = verbs.modify_qp(
+      queue.pair, &attributes,
+      IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
   if (rc != 0) return failed(rc, fmt::format("letting a queue pair send to {}, from {}", there_, here_));
   return {};
 }
 
 Result<> Line::connect(const Card& peer, const Ends& ends) {
-  if (peer.queues.size() != queues_.size()) return foreign_stream(ends, fmt::format("a card of {} queue pairs came for {}", peer.queues.size(), queues_.size()));
+  if (peer.queues.size() != queues_.size())
+    return foreign_stream(ends, fmt::format("a card of {} queue pairs came for {}", peer.queues.size(), queues_.size()));
   const auto own = port_.adapter->port(port_.number);
   if (!own.has_value()) return failed(EIO, "asking for the state");
   std::string reason;
@@ -166,8 +171,9 @@ Result<> Line::connect(const Card& peer, const Ends& ends) {
     }
     RONDE_TRY(reach(queues_[i], peer.queues[i], way, mtu));
   }
-  RONDE_INFO(net, "NET/IB {} {} {}: {}; MTU {}, {} queue pair{}{}", here_, side_ == Side::sender ? "to" : "from", there_, reason, bytes_of(mtu), queues(),
-             queues() == 1 ? "" : "s", peer.generation == 0 ? "" : fmt::format(", made anew ({})", peer.generation));
+  RONDE_INFO(net, "NET/IB {} {} {}: {}; MTU {}, {} queue pair{}{}", here_, side_ == Side::sender ? "to" : "from", there_, reason,
+             bytes_of(mtu), queues(), queues() == 1 ? "" : "s",
+             peer.generation == 0 ? "" : fmt::format(", made anew ({})", peer.generation));
   return {};
 }
 

@@ -101,7 +101,8 @@ std::string to_string(const Gid& gid) {
   return text.data();
 }
 
-std::vector<Gid> read_gids(const topo::HostFiles& files, const std::string& adapter, int port, std::span<const Interface> interfaces) {
+std::vector<Gid> read_gids(const topo::HostFiles& files, const std::string& adapter, int port,
+                           std::span<const Interface> interfaces) {
   const std::string folder = fmt::format("/sys/class/infiniband/{}/ports/{}", adapter, port);
   const bool ethernet = files.text(folder + "/link_layer").value_or("") == "Ethernet";
   std::vector<Gid> table;
@@ -137,8 +138,9 @@ Result<GidWishes> gid_wishes(const Config& config) {
   if (range.empty()) return wishes;
   wishes.range = parse_range(range);
   if (wishes.range.has_value()) return wishes;
-  return fail(Code::invalid_usage, fmt::format("{}={} is no range of addresses; write one as 10.0.0.0/8 or 2001:db8::/32",
-                                               config.source(Setting::ib_addr_range), range),
+  return fail(Code::invalid_usage,
+              fmt::format("{}={} is no range of addresses; write one as 10.0.0.0/8 or 2001:db8::/32",
+                          config.source(Setting::ib_addr_range), range),
               Scope::communicator);
 }
 
@@ -155,10 +157,11 @@ Result<std::vector<Gid>> offered_gids(std::span<const Gid> table, const GidWishe
     offered.push_back(gid);
   }
   if (offered.empty()) {
-    const std::string wanted = wishes.index >= 0           ? fmt::format("index {} ({}) is empty", wishes.index, wishes.index_source)
+    const std::string wanted = wishes.index >= 0 ? fmt::format("index {} ({}) is empty", wishes.index, wishes.index_source)
                                : wishes.range.has_value() ? "none lies in NCCL_IB_ADDR_RANGE"
                                                           : "it is empty; give its interface an address";
-    return fail(Code::system_error, fmt::format("the GID table has no entry to use: {}; it has {}", wanted, table.empty() ? "none" : list_of(table)));
+    return fail(Code::system_error,
+                fmt::format("the GID table has no entry to use: {}; it has {}", wanted, table.empty() ? "none" : list_of(table)));
   }
   std::stable_sort(offered.begin(), offered.end(), [](const Gid& a, const Gid& b) {
     const auto worth = [](const Gid& gid) { return std::tuple(!gid.version, !gid.family, gid.link_local()); };
@@ -183,7 +186,7 @@ std::optional<GidPair> choose_gids(std::span<const Gid> sender, std::span<const 
       if (best.has_value() && worth <= best_worth) continue;
       best_worth = worth;
       const std::string kind = ethernet ? fmt::format("RoCE v{}, {}", a.roce, a.mapped() ? "IPv4" : "IPv6") : "InfiniBand";
-      const char* reach = local          ? "link-local, since the two have no routable kind in common"
+      const char* reach = local    ? "link-local, since the two have no routable kind in common"
                           : subnet ? "one subnet"
                                    : "routable, no subnet in common";
       best = GidPair{i, j, fmt::format("{}, {}", kind, reach)};

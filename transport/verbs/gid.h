@@ -33,7 +33,8 @@ struct Gid {
 std::string to_string(const Gid& gid);
 
 /// A port's table as /sys has it, without empty entries; prefixes from the addresses of `interfaces`.
-std::vector<Gid> read_gids(const topo::HostFiles& files, const std::string& adapter, int port, std::span<const Interface> interfaces);
+std::vector<Gid> read_gids(const topo::HostFiles& files, const std::string& adapter, int port,
+                           std::span<const Interface> interfaces);
 
 /// What a side wants of its GIDs.
 struct GidWishes {
@@ -56,8 +57,8 @@ struct GidPair {
   size_t receiver = 0;
   std::string reason;  ///< "RoCE v2, IPv4, one subnet"
 };
-/// The best pair of what both ends of a connection offer; both find the same. Only GIDs of one version of RoCE, one family and one
-/// reach go together. By this order: the preferred version, one subnet, the preferred family, routable before link-local, the
+/// The best pair of what both ends of a connection offer; both find the same. Only GIDs of one version of RoCE, one family and
+/// one reach go together. By this order: the preferred version, one subnet, the preferred family, routable before link-local, the
 /// sender's place, the receiver's.
 std::optional<GidPair> choose_gids(std::span<const Gid> sender, std::span<const Gid> receiver);
 

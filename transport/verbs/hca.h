@@ -7,8 +7,8 @@
 
 namespace ronde::net {
 
-/// "mlx5_0:1,mlx5_1": names separated by commas, each with a port if one is meant; a leading ^ excludes them; then (or alone) = means
-/// whole names, which otherwise are beginnings. What follows a second colon (rail and plane) is passed over.
+/// "mlx5_0:1,mlx5_1": names separated by commas, each with a port if one is meant; a leading ^ excludes them; then (or alone) =
+/// means whole names, which otherwise are beginnings. What follows a second colon (rail and plane) is passed over.
 class HcaFilter {
  public:
   explicit HcaFilter(std::string_view text);

@@ -58,25 +58,28 @@ class VerbsNet final : public Net {
       if (door->admits(own.address.family)) contact.addresses.push_back(own.address);
     }
     if (contact.addresses.empty()) {
-      return fail(Code::system_error,
-                  fmt::format("listening for control streams of RDMA connections on {}: it has IPv6 addresses alone, and this host opens no IPv6 "
-                              "sockets; name another interface by NCCL_SOCKET_IFNAME",
-                              control_.device.name));
+      return fail(
+          Code::system_error,
+          fmt::format(
+              "listening for control streams of RDMA connections on {}: it has IPv6 addresses alone, and this host opens no IPv6 "
+              "sockets; name another interface by NCCL_SOCKET_IFNAME",
+              control_.device.name));
     }
     RONDE_TRY(contact.number, door->await(contact.secret, {}));
-    return std::unique_ptr<Listener>(
-        std::make_unique<VerbsListener>(port_of(device), settings_, door, contact.number, to_handle(contact), control_.device.name));
+    return std::unique_ptr<Listener>(std::make_unique<VerbsListener>(port_of(device), settings_, door, contact.number,
+                                                                     to_handle(contact), control_.device.name));
   }
 
   Result<std::unique_ptr<Sender>> connect(int device, const Handle& handle) override {
     RONDE_TRY(Contact contact, from_handle(handle));
     BootFd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
     if (!timer) {
-      return system_failure(errno, fmt::format("making a timer of an RDMA connection ({})", descriptor_use()), "raise `ulimit -n` if it is the descriptors",
-                            Scope::communicator);
+      return system_failure(errno, fmt::format("making a timer of an RDMA connection ({})", descriptor_use()),
+                            "raise `ulimit -n` if it is the descriptors", Scope::communicator);
     }
     auto dial = std::make_unique<Dial>(control_, std::move(contact), Buffers{}, retries_);
-    return std::unique_ptr<Sender>(std::make_unique<VerbsSender>(port_of(device), settings_, std::move(dial), std::move(timer), control_.device.name));
+    return std::unique_ptr<Sender>(
+        std::make_unique<VerbsSender>(port_of(device), settings_, std::move(dial), std::move(timer), control_.device.name));
   }
 
  private:
@@ -90,7 +93,8 @@ class VerbsNet final : public Net {
   std::vector<Device> devices_;
 };
 
-Port make_port(const std::shared_ptr<Adapter>& adapter, int number, const ibv_port_attr& attributes, const topo::HostFiles& files) {
+Port make_port(const std::shared_ptr<Adapter>& adapter, int number, const ibv_port_attr& attributes,
+               const topo::HostFiles& files) {
   Port port;
   port.adapter = adapter;
   port.number = number;
@@ -103,10 +107,12 @@ Port make_port(const std::shared_ptr<Adapter>& adapter, int number, const ibv_po
 }
 
 /// The active ports that `filter` admits; what others lack goes to `passed_over`.
-std::vector<Port> find_ports(const Verbs& verbs, const Config& config, const topo::HostFiles& files, std::vector<std::string>* passed_over) {
+std::vector<Port> find_ports(const Verbs& verbs, const Config& config, const topo::HostFiles& files,
+                             std::vector<std::string>* passed_over) {
   const HcaFilter filter(config.text(Setting::ib_hca));
   for (const std::string& wrong : filter.wrong()) {
-    log_once(fmt::format("{}: \"{}\" names no port; write an adapter as name or name:port", config.source(Setting::ib_hca), wrong));
+    log_once(
+        fmt::format("{}: \"{}\" names no port; write an adapter as name or name:port", config.source(Setting::ib_hca), wrong));
   }
   std::vector<Port> ports;
   int count = 0;
@@ -147,7 +153,8 @@ Result<std::shared_ptr<Net>> open_verbs_net(const Config& config, std::string* w
   std::vector<std::string> passed_over;
   std::vector<Port> ports = find_ports(*verbs, config, files, &passed_over);
   if (ports.empty()) {
-    *why = passed_over.empty() ? "there is no RDMA adapter" : fmt::format("no RDMA adapter can be used: {}", comma_list(passed_over));
+    *why = passed_over.empty() ? "there is no RDMA adapter"
+                               : fmt::format("no RDMA adapter can be used: {}", comma_list(passed_over));
     return std::shared_ptr<Net>();
   }
   Local control = make_control(config, files);

@@ -1,7 +1,8 @@
 // What lies in the registered block of an end, and what the immediate data of a write says.
 //
-// The receiver keeps the table of rooms and writes its new entries into the sender's copy. The sender writes messages into rooms. One that goes
-// as one write says its number and length with it; of another, each part's last write is a PartNote into the receiver's table of notes.
+// The receiver keeps the table of rooms and writes its new entries into the sender's copy. The sender writes messages into rooms.
+// One that goes as one write says its number and length with it; of another, each part's last write is a PartNote into the
+// receiver's table of notes.
 #pragma once
 
 #include <cstddef>
@@ -37,14 +38,18 @@ constexpr size_t note_offset(uint64_t number, uint32_t part, uint32_t queues) {
 }
 
 /// Part i of message n goes over queue pair (n + i) % queues, so that small messages take turns.
-constexpr uint32_t queue_of(uint64_t number, uint32_t part, uint32_t queues) { return static_cast<uint32_t>((number + part) % queues); }
+constexpr uint32_t queue_of(uint64_t number, uint32_t part, uint32_t queues) {
+  return static_cast<uint32_t>((number + part) % queues);
+}
 constexpr uint32_t part_on(uint64_t number, uint32_t queue, uint32_t queues) {
   return static_cast<uint32_t>((queue + queues - number % queues) % queues);
 }
 
 /// Immediate data of a message's writes: its number, and whether there is a PartNote.
 constexpr uint32_t kNoted = 0x80000000u;
-constexpr uint32_t immediate_of(uint64_t number, bool noted) { return static_cast<uint32_t>(number & ~kNoted) | (noted ? kNoted : 0); }
+constexpr uint32_t immediate_of(uint64_t number, bool noted) {
+  return static_cast<uint32_t>(number & ~kNoted) | (noted ? kNoted : 0);
+}
 /// The number from `first` on that it means; it is less than 2^31 further.
 constexpr uint64_t number_from(uint32_t immediate, uint64_t first) {
   return first + ((immediate - static_cast<uint32_t>(first)) & ~kNoted);

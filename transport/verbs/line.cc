@@ -27,9 +27,10 @@ Result<std::unique_ptr<Line>> Line::make(const Port& port, const LineSettings& s
 }
 
 Error Line::failed(int errno_value, const std::string& attempted) const {
-  Error error = system_failure(errno_value, fmt::format("{} of {}", attempted, port_.device.name),
-                               errno_value == ENOMEM ? memlock_advice() : fmt::format("the port is {}", port_.adapter->port_text(port_.number)),
-                               Scope::connection);
+  Error error = system_failure(
+      errno_value, fmt::format("{} of {}", attempted, port_.device.name),
+      errno_value == ENOMEM ? memlock_advice() : fmt::format("the port is {}", port_.adapter->port_text(port_.number)),
+      Scope::connection);
   error.code = Code::system_error;
   return error;
 }
@@ -167,7 +168,8 @@ std::optional<Completion> Line::next() {
       if (polled_end_ == 0) return std::nullopt;
     }
     const ibv_wc& wc = polled_[static_cast<size_t>(polled_begin_++)];
-    const auto at = std::find_if(queues_.begin(), queues_.end(), [&](const Queue& queue) { return queue.pair->qp_num == wc.qp_num; });
+    const auto at =
+        std::find_if(queues_.begin(), queues_.end(), [&](const Queue& queue) { return queue.pair->qp_num == wc.qp_num; });
     if (at == queues_.end()) continue;
     Completion completion;
     completion.queue = static_cast<uint32_t>(at - queues_.begin());
@@ -225,7 +227,8 @@ Failure Line::failure(const Completion& completion, std::string attempted) const
   const Queue& queue = queues_[completion.queue];
   failure.here = fmt::format("{}, queue pair {}", here_, queue.pair == nullptr ? 0 : queue.pair->qp_num);
   failure.there = there_;
-  if (completion.queue < peer_.queues.size()) failure.there += fmt::format(", queue pair {}", peer_.queues[completion.queue].number);
+  if (completion.queue < peer_.queues.size())
+    failure.there += fmt::format(", queue pair {}", peer_.queues[completion.queue].number);
   failure.port = port_.adapter->port_text(port_.number);
   return failure;
 }

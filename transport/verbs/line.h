@@ -1,4 +1,5 @@
-// The queue pairs of one end of a connection, with what belongs to them: a completion queue, and the block that the peer writes into.
+// The queue pairs of one end of a connection, with what belongs to them: a completion queue, and the block that the peer writes
+// into.
 #pragma once
 
 #include <array>
@@ -23,18 +24,18 @@ namespace ronde::net {
 /// What the settings say of connections.
 struct LineSettings {
   uint32_t queues = 1;
-  bool split = false;        ///< each message over all queue pairs; else they take turns
+  bool split = false;  ///< each message over all queue pairs; else they take turns
   bool send_inline = true;
-  int64_t adaptive = -1;     ///< the network may route packets of one message differently; -1: where it is InfiniBand
-  uint64_t apart = 8192;     ///< then, longer messages go as a write and a PartNote
+  int64_t adaptive = -1;  ///< the network may route packets of one message differently; -1: where it is InfiniBand
+  uint64_t apart = 8192;  ///< then, longer messages go as a write and a PartNote
   uint8_t timeout = 20;
   uint8_t retries = 7;
   uint8_t service_level = 0;
   uint8_t traffic_class = 0;
   int64_t pkey_index = 0;
-  int64_t partition = -1;    ///< a partition key, whose index is looked up; -1: pkey_index
-  int64_t mtu = 0;           ///< bytes at most; 0: what both ports have
-  double rebuild_window = 0; ///< seconds
+  int64_t partition = -1;     ///< a partition key, whose index is looked up; -1: pkey_index
+  int64_t mtu = 0;            ///< bytes at most; 0: what both ports have
+  double rebuild_window = 0;  ///< seconds
   GidWishes gids;
 };
 Result<LineSettings> line_settings(const Config& config);
@@ -71,8 +72,8 @@ class Line {
   Result<> make_queues();
   /// How the peer reaches them, but for what has come.
   Result<Card> card(uint32_t generation);
-  /// Connects them with the peer's: from now on they take what comes and send. The receives of queue pair 0 of a sender, and of all of a
-  /// receiver, are posted.
+  /// Connects them with the peer's: from now on they take what comes and send. The receives of queue pair 0 of a sender, and of
+  /// all of a receiver, are posted.
   Result<> connect(const Card& peer, const Ends& ends);
   /// Makes all that was posted end.
   void fail_queues();
@@ -123,8 +124,8 @@ class Line {
   struct Queue {
     ibv_qp* pair = nullptr;
     uint32_t first_packet = 0;
-    uint32_t sending = 0;   // requests that have not ended
-    uint32_t untold = 0;    // of these, since the last whose end is told
+    uint32_t sending = 0;  // requests that have not ended
+    uint32_t untold = 0;   // of these, since the last whose end is told
   };
 
   Line(const Port& port, const LineSettings& settings, Side side) : port_(port), settings_(settings), side_(side) {}

@@ -35,8 +35,8 @@ class Registered {
   ibv_mr* region_;
 };
 
-/// What is registered in one protection domain: whoever asks for a range inside of what somebody holds shares it. Nothing is kept that
-/// nobody holds, so no range is found again after its memory has gone. Thread-safe; outlives what it gave.
+/// What is registered in one protection domain: whoever asks for a range inside of what somebody holds shares it. Nothing is kept
+/// that nobody holds, so no range is found again after its memory has gone. Thread-safe; outlives what it gave.
 class MemoryCache {
  public:
   /// `relaxed`: 0 never, 1 always, 2 where the adapter can: writes may pass each other on the PCI bus.

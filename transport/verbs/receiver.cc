@@ -26,7 +26,8 @@ std::vector<int> VerbsReceiver::descriptors() const {
 
 std::string VerbsReceiver::describe() const {
   if (line_ == nullptr || line_->there().empty()) return fmt::format("connecting over {}", port_.device.name);
-  return fmt::format("{} to {}, {} queue pair{}", line_->there(), line_->here(), line_->queues(), line_->queues() == 1 ? "" : "s");
+  return fmt::format("{} to {}, {} queue pair{}", line_->there(), line_->here(), line_->queues(),
+                     line_->queues() == 1 ? "" : "s");
 }
 
 Result<bool> VerbsReceiver::ready() {
@@ -49,7 +50,8 @@ Result<bool> VerbsReceiver::post(std::span<std::byte> room) {
   if (posted_ - done_ == kMaxMessages) return false;
   const Registered* const registered = line_->find(room);
   if (registered == nullptr) {
-    return fail(Code::internal_error, fmt::format("room of {} bytes was given to {} that lies in no memory it was told of", room.size(), describe()),
+    return fail(Code::internal_error,
+                fmt::format("room of {} bytes was given to {} that lies in no memory it was told of", room.size(), describe()),
                 Scope::communicator);
   }
   const RoomNote note{reinterpret_cast<uint64_t>(room.data()), room.size(), registered->rkey(), 0};
@@ -147,8 +149,10 @@ Result<> VerbsReceiver::complete() {
 }
 
 Result<> VerbsReceiver::broken(const Completion& completion) {
-  const std::string why = failure_text(line_->failure(completion, completion.receive ? "receiving" : fmt::format("giving room for message {}", completion.id)));
-  if (!may_pass_later(completion.status) || settings_.rebuild_window <= 0) return fail(Code::remote_error, why, Scope::connection);
+  const std::string why = failure_text(
+      line_->failure(completion, completion.receive ? "receiving" : fmt::format("giving room for message {}", completion.id)));
+  if (!may_pass_later(completion.status) || settings_.rebuild_window <= 0)
+    return fail(Code::remote_error, why, Scope::connection);
   stage_ = Stage::broken;
   const auto* const text = reinterpret_cast<const std::byte*>(why.data());
   wire_.put(Wire::Kind::broken, Bytes(text, text + why.size()));
@@ -168,7 +172,8 @@ Result<> VerbsReceiver::came(const Completion& completion) {
     PartNote note;
     std::memcpy(&note, line_->block() + note_offset(number, part, line_->queues()), sizeof note);
     if (note.number != number || part >= note.parts || note.parts > line_->queues())
-      return foreign(fmt::format("part {} of message {} says that it is one of {} of message {}", part, number, note.parts, note.number));
+      return foreign(
+          fmt::format("part {} of message {} says that it is one of {} of message {}", part, number, note.parts, note.number));
     RONDE_TRY(begin(room, number, note.total, note.parts));
   }
   --room.missing;
@@ -176,8 +181,10 @@ Result<> VerbsReceiver::came(const Completion& completion) {
 }
 
 Result<> VerbsReceiver::begin(Room& room, uint64_t number, uint64_t total, uint32_t parts) {
-  if (total > room.memory.size()) return foreign(fmt::format("message {} has {} bytes, where at most {} fit", number, total, room.memory.size()));
-  if (room.begun && room.total != total) return foreign(fmt::format("message {} has {} bytes, and {}", number, room.total, total));
+  if (total > room.memory.size())
+    return foreign(fmt::format("message {} has {} bytes, where at most {} fit", number, total, room.memory.size()));
+  if (room.begun && room.total != total)
+    return foreign(fmt::format("message {} has {} bytes, and {}", number, room.total, total));
   if (!room.begun) room = Room{room.memory, total, parts, true};
   return {};
 }
@@ -189,8 +196,9 @@ Result<> VerbsReceiver::announce() {
     const uint64_t count = std::min(posted_ - announced_, kMaxMessages - announced_ % kMaxMessages);
     const size_t offset = room_offset(announced_);
     announced_ += count;
-    RONDE_TRY(line_->write(0, {line_->block() + offset, line_->block_key(), count * sizeof(RoomNote), line_->peer().block + offset,
-                               line_->peer().block_key, static_cast<uint32_t>(announced_), announced_}));
+    RONDE_TRY(
+        line_->write(0, {line_->block() + offset, line_->block_key(), count * sizeof(RoomNote), line_->peer().block + offset,
+                         line_->peer().block_key, static_cast<uint32_t>(announced_), announced_}));
   }
   return {};
 }

@@ -69,8 +69,14 @@ class VerbsReceiver final : public Receiver {
 
 class VerbsListener final : public Listener {
  public:
-  VerbsListener(Port port, const LineSettings& settings, std::shared_ptr<Door> door, uint64_t number, const Handle& handle, std::string interface)
-      : port_(std::move(port)), settings_(settings), door_(std::move(door)), number_(number), handle_(handle), interface_(std::move(interface)) {}
+  VerbsListener(Port port, const LineSettings& settings, std::shared_ptr<Door> door, uint64_t number, const Handle& handle,
+                std::string interface)
+      : port_(std::move(port)),
+        settings_(settings),
+        door_(std::move(door)),
+        number_(number),
+        handle_(handle),
+        interface_(std::move(interface)) {}
   ~VerbsListener() override { door_->forget(number_); }
 
   const Handle& handle() const override { return handle_; }

@@ -33,7 +33,8 @@ std::vector<int> VerbsSender::descriptors() const {
 std::string VerbsSender::describe() const {
   if (dial_ != nullptr) return dial_->describe();
   if (line_ == nullptr || line_->there().empty()) return fmt::format("connecting over {}", port_.device.name);
-  return fmt::format("{} to {}, {} queue pair{}", line_->here(), line_->there(), line_->queues(), line_->queues() == 1 ? "" : "s");
+  return fmt::format("{} to {}, {} queue pair{}", line_->here(), line_->there(), line_->queues(),
+                     line_->queues() == 1 ? "" : "s");
 }
 
 Result<bool> VerbsSender::ready() {
@@ -47,11 +48,13 @@ Result<bool> VerbsSender::ready() {
 // While nothing is to be sent nobody asks: what comes is taken here.
 Result<bool> VerbsSender::arm() {
   if (line_ == nullptr) return true;
+  const uint64_t before = changes_;
   if (!error_.has_value()) {
     Result<> moved = move();
     if (!moved.ok()) error_ = std::move(moved).error();
   }
   if (error_.has_value()) return *error_;
+  if (changes_ != before) return false;  // there may be room for a message now, or one has ended
   return line_->arm();
 }
 
@@ -65,7 +68,8 @@ Result<bool> VerbsSender::post(std::span<const std::byte> head, std::span<const 
   const std::span whole(head.data(), head.size() + data.size());
   const Registered* const registered = line_->find(whole);
   if (registered == nullptr || (!data.empty() && data.data() != head.data() + head.size())) {
-    return fail(Code::internal_error, fmt::format("{} bytes were to be sent by {} that lie in no memory it was told of", whole.size(), describe()),
+    return fail(Code::internal_error,
+                fmt::format("{} bytes were to be sent by {} that lie in no memory it was told of", whole.size(), describe()),
                 Scope::communicator);
   }
   message_of(posted_++) = {whole, registered->lkey(), parts_of(whole.size())};
@@ -154,12 +158,16 @@ Result<> VerbsSender::on_card(const Card& card) {
 
 /// What was given to earlier queue pairs and has not come whole is to be given to the new ones, whole.
 Result<> VerbsSender::take_back(const Card& card) {
-  if (card.whole > pushed_) return foreign_stream(wire_->ends(), fmt::format("{} messages are said to have come, of {} that were sent", card.whole, pushed_));
+  if (card.whole > pushed_)
+    return foreign_stream(wire_->ends(),
+                          fmt::format("{} messages are said to have come, of {} that were sent", card.whole, pushed_));
   for (uint64_t number = done_; number != pushed_; ++number) {
-    const bool came = number < card.whole || (number - card.whole < kMaxMessages && (card.whole_mask >> (number - card.whole) & 1) != 0);
+    const bool came =
+        number < card.whole || (number - card.whole < kMaxMessages && (card.whole_mask >> (number - card.whole) & 1) != 0);
     message_of(number).missing = came ? 0 : parts_of(message_of(number).bytes.size());
   }
   pushed_ = std::min(pushed_, std::max(done_, card.whole));
+  ++changes_;
   return {};
 }
 
@@ -168,10 +176,12 @@ Result<> VerbsSender::complete() {
     const std::optional<Completion> completion = line_->next();
     if (!completion.has_value()) return {};
     if (completion->status != IBV_WC_SUCCESS) {
-      const std::string attempted = completion->receive ? "waiting for room at the peer," : fmt::format("sending message {}", completion->id);
+      const std::string attempted =
+          completion->receive ? "waiting for room at the peer," : fmt::format("sending message {}", completion->id);
       RONDE_TRY(broken(failure_text(line_->failure(*completion, attempted)), may_pass_later(completion->status)));
       continue;
     }
+    ++changes_;
     broken_since_ = 0;
     attempts_ = 0;
     if (!completion->receive) {
@@ -207,7 +217,9 @@ Result<bool> VerbsSender::push_one() {
   RoomNote room;
   std::memcpy(&room, line_->block() + room_offset(pushed_), sizeof room);
   if (message.bytes.size() > room.bytes) {
-    return fail(Code::internal_error, fmt::format("message {} has {} bytes, and the peer room for {}, over {}", pushed_, message.bytes.size(), room.bytes, describe()),
+    return fail(Code::internal_error,
+                fmt::format("message {} has {} bytes, and the peer room for {}, over {}", pushed_, message.bytes.size(),
+                            room.bytes, describe()),
                 Scope::connection);
   }
   const uint32_t parts = parts_of(message.bytes.size());
@@ -231,18 +243,21 @@ Result<> VerbsSender::write_part(uint64_t number, uint32_t part, uint32_t parts)
   const uint64_t end = std::min(begin + share, total);
   const bool noted = parts > 1 || total > line_->longest() || (line_->adaptive() && total > settings_.apart);
   if (!noted) {
-    return line_->write(queue, {message.bytes.data(), message.key, total, room.address, room.rkey, immediate_of(number, false), number});
+    return line_->write(queue,
+                        {message.bytes.data(), message.key, total, room.address, room.rkey, immediate_of(number, false), number});
   }
   while (begin != end) {
     const uint64_t bytes = std::min(end - begin, line_->longest());
-    RONDE_TRY(line_->write(queue, {message.bytes.data() + begin, message.key, bytes, room.address + begin, room.rkey, std::nullopt, number}));
+    RONDE_TRY(line_->write(
+        queue, {message.bytes.data() + begin, message.key, bytes, room.address + begin, room.rkey, std::nullopt, number}));
     begin += bytes;
   }
   const PartNote note{number, total, parts, 0};
   std::byte* const own = line_->block() + note_offset(number, part, line_->queues());
   std::memcpy(own, &note, sizeof note);
-  return line_->write(queue, {own, line_->block_key(), sizeof note, line_->peer().block + note_offset(number, part, line_->queues()),
-                              line_->peer().block_key, immediate_of(number, true), number});
+  return line_->write(queue,
+                      {own, line_->block_key(), sizeof note, line_->peer().block + note_offset(number, part, line_->queues()),
+                       line_->peer().block_key, immediate_of(number, true), number});
 }
 
 /// The queue pairs have failed: new ones, if that may help and it has not been tried for too long.
@@ -277,7 +292,8 @@ Result<> VerbsSender::look_at_window() {
     return {};
   }
   return fail(Code::remote_error,
-              fmt::format("{}; making the queue pairs anew for {:g} s (RONDE_IB_REBUILD_WINDOW) has not helped", broken_by_, settings_.rebuild_window),
+              fmt::format("{}; making the queue pairs anew for {:g} s (RONDE_IB_REBUILD_WINDOW) has not helped", broken_by_,
+                          settings_.rebuild_window),
               Scope::connection);
 }
 

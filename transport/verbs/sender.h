@@ -18,7 +18,11 @@ class VerbsSender final : public Sender {
  public:
   /// `interface`: of the control stream, for texts.
   VerbsSender(Port port, const LineSettings& settings, std::unique_ptr<Dial> dial, BootFd timer, std::string interface)
-      : port_(std::move(port)), settings_(settings), interface_(std::move(interface)), dial_(std::move(dial)), timer_(std::move(timer)) {}
+      : port_(std::move(port)),
+        settings_(settings),
+        interface_(std::move(interface)),
+        dial_(std::move(dial)),
+        timer_(std::move(timer)) {}
 
   Result<bool> ready() override;
   Result<> use(std::span<std::byte> memory) override { return line_->use(memory); }
@@ -70,10 +74,11 @@ class VerbsSender final : public Sender {
   Stage stage_ = Stage::dialling;
   uint32_t generation_ = 0;
   std::array<Message, kMaxMessages> messages_;
-  uint64_t rooms_ = 0;   // that the receiver has announced
-  uint64_t posted_ = 0;  // messages taken
-  uint64_t pushed_ = 0;  // of these, given to the adapter
-  uint64_t done_ = 0;    // of these, ended
+  uint64_t rooms_ = 0;    // that the receiver has announced
+  uint64_t posted_ = 0;   // messages taken
+  uint64_t pushed_ = 0;   // of these, given to the adapter
+  uint64_t done_ = 0;     // of these, ended
+  uint64_t changes_ = 0;  // that may let a message be posted, or have ended one
 
   uint64_t broken_since_ = 0;  // now_ns; 0: it is not, or something has passed since
   std::string broken_by_;

@@ -1,4 +1,5 @@
-// What is used of libibverbs, found at run time. (Posting, polling and arming go through the adapter's own table, as the headers have it.)
+// What is used of libibverbs, found at run time. (Posting, polling and arming go through the adapter's own table, as the headers
+// have it.)
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -38,8 +39,8 @@ struct Verbs {
   decltype(&::ibv_fork_init) fork_init = nullptr;
 };
 
-/// The library's functions, loaded once and for good; nullptr where it cannot be had, for the reason in `*why` (a clause). `name`: of its
-/// file; "": the system's.
+/// The library's functions, loaded once and for good; nullptr where it cannot be had, for the reason in `*why` (a clause).
+/// `name`: of its file; "": the system's.
 const Verbs* load_verbs(const std::string& name, std::string* why);
 
 /// A port's attributes; an errno value where that fails, else 0.

@@ -15,7 +15,12 @@ Bytes pack(const Card& card) {
   out.put(card.generation).text(card.device).put(static_cast<uint8_t>(card.ethernet)).put(card.mtu).put(card.lid);
   out.put(static_cast<uint8_t>(card.gids.size()));
   for (const Gid& gid : card.gids) {
-    out.put(gid.bytes).put(gid.index).put(gid.roce).put(gid.prefix).put(static_cast<uint8_t>(gid.version)).put(static_cast<uint8_t>(gid.family));
+    out.put(gid.bytes)
+        .put(gid.index)
+        .put(gid.roce)
+        .put(gid.prefix)
+        .put(static_cast<uint8_t>(gid.version))
+        .put(static_cast<uint8_t>(gid.family));
   }
   out.put(static_cast<uint32_t>(card.queues.size()));
   for (const Card::Queue& queue : card.queues) out.put(queue.number).put(queue.first_packet);
@@ -98,7 +103,8 @@ Result<> Wire::move() {
   if (in_.size() >= sizeof(Header)) {
     Header header;
     std::memcpy(&header, in_.data(), sizeof header);
-    if (header.magic != kMagic || header.bytes > kMaxLetter) return foreign_stream(ends_, "what came on the control stream is no message of this library");
+    if (header.magic != kMagic || header.bytes > kMaxLetter)
+      return foreign_stream(ends_, "what came on the control stream is no message of this library");
     if (in_.size() >= sizeof header + header.bytes) return {};  // to be taken first
   }
   if (ended_.has_value()) return broken_stream(ends_, "talking on the control stream", *ended_);

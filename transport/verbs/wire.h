@@ -1,5 +1,5 @@
-// The control stream of a connection: what its two ends tell each other beside the queue pairs. It is authenticated as a stream of the network
-// Socket; its end is the end of the peer.
+// The control stream of a connection: what its two ends tell each other beside the queue pairs. It is authenticated as a stream
+// of the network Socket; its end is the end of the peer.
 #pragma once
 
 #include <cstdint>
