@@ -16,11 +16,13 @@
 
 #include "base/config.h"
 #include "base/fd.h"
+#include "base/lists.h"
 #include "base/thread.h"
 #include "boot/interfaces.h"
 #include "boot/unique_id.h"
 #include "kernels/cpu/reduce.h"
 #include "ronde.h"
+#include "transport/net/net.h"
 
 namespace ronde::info {
 namespace {
@@ -78,7 +80,8 @@ struct Wanted {
 };
 constexpr Wanted kWanted[] = {{"libcuda.so.1", "GPUs: the driver"},
                               {"libnvidia-ml.so.1", "GPUs: NVLink"},
-                              {"libhwloc.so.15", "detection: what /sys does not tell"}};
+                              {"libhwloc.so.15", "detection: what /sys does not tell"},
+                              {"libibverbs.so.1", "network: RDMA"}};
 
 /// "240 GB/s": all links of a node of one of two kinds; "" without any.
 std::string rate_of(const topo::Machine& machine, topo::NodeId id, topo::LinkKind one, topo::LinkKind other) {
@@ -166,6 +169,32 @@ Json interfaces() {
     rows.push_back({{"name", one.name},
                     {"address", address.substr(0, address.rfind(':'))},  // without the port, which is none yet
                     {"speed", speed.empty() || speed == "-1" ? "unknown" : speed + " Mbit/s"}});
+  }
+  return rows;
+}
+
+Json networks() {
+  const std::shared_ptr<const Config> config = current_config();
+  const Result<std::shared_ptr<net::Net>> used = net::open_net(*config, 0);
+  const std::string chosen = used.ok() ? std::string((*used)->name()) : "";
+  Json rows = Json::array();
+  const auto add = [&](const std::string& name, const Result<std::shared_ptr<net::Net>>& opened, const std::string& why) {
+    const bool works = opened.ok() && *opened != nullptr;
+    std::vector<std::string> devices;
+    for (const net::Device& device : works ? (*opened)->devices() : std::span<const net::Device>()) {
+      devices.push_back(device.gbps > 0 ? fmt::format("{} ({:g} Gbit/s)", device.name, device.gbps) : device.name);
+    }
+    rows.push_back({{"network", name},
+                    {"used", works && name == chosen ? "yes" : "no"},
+                    {"devices, or why there are none", works ? comma_list(devices) : opened.ok() ? why : opened.error().what}});
+  };
+  bool listed = false;
+  for (const net::Provider& provider : net::providers()) listed |= provider.name == chosen;
+  if (!listed) add(used.ok() ? chosen : "none", used, "");  // a plugin's, or the error
+  for (const net::Provider& provider : net::providers()) {
+    std::string why;
+    const auto opened = provider.open(*config, &why);
+    add(std::string(provider.name), opened, why);
   }
   return rows;
 }

@@ -21,6 +21,8 @@ Json devices(const topo::Machine& machine);
 Json network_adapters(const topo::Machine& machine);
 /// Addresses that the bootstrap would use, best first.
 Json interfaces();
+/// Kinds of network between hosts, best first: their devices, or why there are none; and which one a communicator would use.
+Json networks();
 /// Libraries that are looked for at run time: where they are, or why they cannot be loaded.
 Json run_time_libraries();
 /// Limits of this process and the kernel that decide what can be done.

@@ -30,6 +30,7 @@ Json facts_of(const Result<std::vector<Pair>>& pairs) {
   facts["devices"] = reading.ok() ? devices(reading->machine) : Json(reading.error().what);
   facts["network adapters"] = reading.ok() ? network_adapters(reading->machine) : Json(reading.error().what);
   facts["addresses for the bootstrap, best first"] = interfaces();
+  facts["networks between hosts, best first"] = networks();
   facts["libraries looked for at run time"] = run_time_libraries();
   facts["limits"] = limits();
   facts["transports between ranks (from>to)"] = pairs.ok() ? transports(*pairs) : Json(pairs.error().what);

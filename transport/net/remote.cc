@@ -13,7 +13,7 @@ namespace {
 class Remote final : public PeerEnd {
  public:
   explicit Remote(const PeerRequest& request)
-      : station_(request.station), peer_(request.peer), shape_(request.mine->shape), route_(fmt::format("NET/{}", station_->net().name())) {
+      : station_(request.station), peer_(request.peer), shape_(request.mine->shape), near_(same_host(*request.mine, *request.theirs)), route_(fmt::format("NET/{}", station_->net().name())) {
     for (const Device& device : station_->net().devices()) gathers_ = gathers_ && device.gathers;
   }
 
@@ -41,7 +41,7 @@ class Remote final : public PeerEnd {
   std::string describe() const override {
     std::string devices;
     for (const Device& device : station_->net().devices()) devices += (devices.empty() ? "" : ", ") + device.name;
-    return fmt::format("another host; {} on {}", station_->net().name(), devices);
+    return fmt::format("{}; {} on {}", near_ ? "no memory is shared" : "another host", station_->net().name(), devices);
   }
   std::string_view route() const override { return route_; }
   Result<> opened(int link) override { return station_->open(peer_, link); }
@@ -52,6 +52,7 @@ class Remote final : public PeerEnd {
   std::shared_ptr<Station> station_;
   int peer_;
   ArenaShape shape_;
+  bool near_;  // on this host, but without a way to share memory
   std::string route_;
   bool gathers_ = true;
   std::shared_ptr<Arena> mirror_;
