@@ -29,7 +29,9 @@ Result<LineSettings> line_settings(const Config& config) {
   all.timeout = static_cast<uint8_t>(config.integer(Setting::ib_timeout));
   all.retries = static_cast<uint8_t>(config.integer(Setting::ib_retry_cnt));
   all.service_level = static_cast<uint8_t>(std::max<int64_t>(config.integer(Setting::ib_sl), 0));
-  all.traffic_class = static_cast<uint8_t>(std::max<int64_t>(config.integer(Setting::ib_tc), 0));
+  const int64_t asked = config.integer(Setting::traffic_class);
+  all.traffic_class =
+      static_cast<uint8_t>(std::clamp<int64_t>(asked >= 0 ? asked : config.integer(Setting::ib_tc), 0, UINT8_MAX));
   all.pkey_index = config.integer(Setting::ib_pkey);
   all.partition = config.integer(Setting::ib_partition);
   all.mtu = config.integer(Setting::ib_mtu);

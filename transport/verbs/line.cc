@@ -8,8 +8,6 @@
 
 #include <fmt/core.h>
 
-#include "base/log.h"
-
 namespace ronde::net {
 namespace {
 

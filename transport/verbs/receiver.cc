@@ -5,18 +5,25 @@
 
 #include <fmt/core.h>
 
-#include "base/log.h"
+#include "base/clock.h"
 
 namespace ronde::net {
+namespace {
+
+constexpr uint64_t kSilence = 30 * kSecond;  // for which a sender may be silent beyond the window in which it tries
+
+}  // namespace
 
 Result<std::unique_ptr<Receiver>> VerbsListener::accept() {
   RONDE_TRY(std::vector<BootFd> streams, door_->take(number_));
   if (streams.empty()) return std::unique_ptr<Receiver>();
-  return std::unique_ptr<Receiver>(std::make_unique<VerbsReceiver>(port_, settings_, std::move(streams.front()), interface_));
+  RONDE_TRY(std::shared_ptr<Pulse> pulse, Pulse::of_process());
+  return std::unique_ptr<Receiver>(
+      std::make_unique<VerbsReceiver>(port_, settings_, std::move(streams.front()), std::move(pulse), interface_));
 }
 
 std::vector<int> VerbsReceiver::descriptors() const {
-  std::vector<int> all{wire_.descriptor()};
+  std::vector<int> all{wire_.descriptor(), pulse_->descriptor()};
   if (line_ != nullptr) {
     all.push_back(line_->descriptor());
     all.push_back(port_.adapter->events_descriptor());
@@ -42,6 +49,7 @@ Result<bool> VerbsReceiver::arm() {
   move();
   if (whole(done_)) return false;
   if (error_.has_value()) return *error_;
+  if (broken_since_ != 0) pulse_->ask();
   return line_->arm();
 }
 
@@ -81,6 +89,7 @@ void VerbsReceiver::move() {
   // After the end of the control stream was seen: what came before it is there then.
   if (line_ != nullptr) completed = complete();
   if (heard.ok() && completed.ok() && stage_ == Stage::draining && line_->receiving() == 0) heard = answer();
+  if (heard.ok() && broken_since_ != 0) heard = look_at_window();
   if (heard.ok() && completed.ok() && stage_ == Stage::up) announced = announce();
   for (Result<>* one : {&heard, &completed, &announced}) {
     if (!one->ok() && !error_.has_value()) error_ = std::move(*one).error();
@@ -98,7 +107,9 @@ Result<> VerbsReceiver::hear() {
       RONDE_TRY(on_card(*card));
     } else if (letter->kind == Wire::Kind::up && stage_ == Stage::answered) {
       Reader in(letter->bytes);
-      if (in.get<uint32_t>() == asked_.generation) stage_ = Stage::up;
+      if (in.get<uint32_t>() != asked_.generation) continue;
+      stage_ = Stage::up;
+      broken_since_ = 0;
     }
   }
 }
@@ -112,6 +123,7 @@ Result<> VerbsReceiver::on_card(const Card& card) {
   if (card.queues.size() != line_->queues()) return foreign("a card with another number of queue pairs");
   // What has come to the old ones is taken from them before they go.
   line_->fail_queues();
+  if (broken_since_ == 0) broken_since_ = now_ns();
   stage_ = Stage::draining;
   return {};
 }
@@ -154,9 +166,22 @@ Result<> VerbsReceiver::broken(const Completion& completion) {
   if (!may_pass_later(completion.status) || settings_.rebuild_window <= 0)
     return fail(Code::remote_error, why, Scope::connection);
   stage_ = Stage::broken;
+  broken_since_ = now_ns();
   const auto* const text = reinterpret_cast<const std::byte*>(why.data());
   wire_.put(Wire::Kind::broken, Bytes(text, text + why.size()));
   return wire_.move();  // where the peer has gone, that is the error
+}
+
+/// The sender makes the queue pairs anew, or gives up and closes; a host that is dead does neither.
+Result<> VerbsReceiver::look_at_window() {
+  if (static_cast<double>(now_ns() - broken_since_) <= settings_.rebuild_window * 1e9 + static_cast<double>(kSilence)) return {};
+  return fail(
+      Code::remote_error,
+      fmt::format(
+          "receiving at {} from {}: the queue pairs have failed, and the peer has not made them anew; see whether its host "
+          "is up, and the link and what lies between",
+          line_->here(), line_->there()),
+      Scope::connection);
 }
 
 // Nothing that comes may lead outside of what was asked for, whoever sent it.

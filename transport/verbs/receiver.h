@@ -9,14 +9,16 @@
 
 #include "transport/net/net.h"
 #include "transport/socket/door.h"
+#include "transport/socket/pulse.h"
 #include "transport/verbs/line.h"
 
 namespace ronde::net {
 
 class VerbsReceiver final : public Receiver {
  public:
-  VerbsReceiver(Port port, const LineSettings& settings, BootFd stream, const std::string& interface)
-      : port_(std::move(port)), settings_(settings), wire_(std::move(stream), interface) {}
+  VerbsReceiver(Port port, const LineSettings& settings, BootFd stream, std::shared_ptr<Pulse> pulse,
+                const std::string& interface)
+      : port_(std::move(port)), settings_(settings), pulse_(std::move(pulse)), wire_(std::move(stream), interface) {}
 
   Result<bool> ready() override;
   Result<> use(std::span<std::byte> memory) override { return line_->use(memory); }
@@ -50,10 +52,12 @@ class VerbsReceiver final : public Receiver {
   Result<> begin(Room& room, uint64_t number, uint64_t total, uint32_t parts);
   Result<> announce();
   Result<> broken(const Completion& completion);
+  Result<> look_at_window();
   Error foreign(const std::string& what) const { return foreign_stream(wire_.ends(), what); }
 
   const Port port_;
   const LineSettings settings_;
+  const std::shared_ptr<Pulse> pulse_;
   Wire wire_;
   std::unique_ptr<Line> line_;
 
@@ -63,7 +67,8 @@ class VerbsReceiver final : public Receiver {
   uint64_t posted_ = 0;
   uint64_t announced_ = 0;
   uint64_t done_ = 0;
-  bool news_ = true;  // a descriptor has shown something
+  bool news_ = true;           // a descriptor has shown something
+  uint64_t broken_since_ = 0;  // now_ns; 0: it is not
   std::optional<Error> error_;
 };
 
