@@ -13,7 +13,10 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/files.h"
 #include "base/thread.h"
+#include "topo/cpu_ranks.h"
+#include "topo/sysfs.h"
 
 namespace ronde::net {
 namespace {
@@ -37,7 +40,29 @@ Proxies& proxies() {
   return *one;
 }
 
+void stay_near(const std::string& device_folder) {
+  const topo::CpuMask allowed = topo::calling_thread_affinity();
+  const topo::CpuMask near = cpus_near(device_folder, allowed);
+  if (near == allowed) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int cpu : near.list()) {
+    if (cpu < CPU_SETSIZE) CPU_SET(cpu, &set);
+  }
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // a wish: where it is refused the thread runs where it may
+}
+
 }  // namespace
+
+topo::CpuMask cpus_near(const std::string& device_folder, const topo::CpuMask& allowed) {
+  if (device_folder.empty()) return allowed;
+  constexpr size_t kMost = 4096;
+  const Result<std::string> text = read_file(device_folder + "/local_cpulist", kMost);
+  if (!text.ok()) return allowed;
+  const auto local = topo::parse_cpu_list(text->substr(0, text->find('\n')));
+  const topo::CpuMask near = local.has_value() ? *local & allowed : topo::CpuMask();
+  return near.empty() ? allowed : near;
+}
 
 Result<std::shared_ptr<Proxy>> Proxy::of(const std::string& name, const std::string& pci_path) {
   Proxies& all = proxies();
@@ -50,14 +75,17 @@ Result<std::shared_ptr<Proxy>> Proxy::of(const std::string& name, const std::str
   return made;
 }
 
-Result<> Proxy::start(const std::string& name, const std::string&) {
+Result<> Proxy::start(const std::string& name, const std::string& pci_path) {
   epoll_ = BootFd(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll_) return descriptor_failure("making a proxy's epoll descriptor");
   event_ = BootFd(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!event_) return descriptor_failure("making a proxy's event descriptor");
   epoll_event event{.events = EPOLLIN, .data = {.u64 = kNoFlow}};
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, event_.get(), &event) != 0) return system_failure(errno, "watching a proxy's event descriptor");
-  RONDE_TRY(thread_, start_thread(("ronde-" + name).substr(0, 15).c_str(), [this] { run(); }));
+  RONDE_TRY(thread_, start_thread(("ronde-" + name).substr(0, 15).c_str(), [this, pci_path] {
+    stay_near(pci_path);
+    run();
+  }));
   return {};
 }
 

@@ -12,9 +12,13 @@
 #include <vector>
 
 #include "boot/fork.h"
+#include "topo/machine.h"
 #include "transport/net/flow.h"
 
 namespace ronde::net {
+
+/// The CPUs of `allowed` that are near the device with this folder in /sys; all of them where none is, or it is not known.
+topo::CpuMask cpus_near(const std::string& device_folder, const topo::CpuMask& allowed);
 
 class Proxy {
  public:
