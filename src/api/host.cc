@@ -37,13 +37,17 @@ void copy_text(char (&out)[N], std::string_view text) {
   out[n] = '\0';
 }
 
-/// "inproc", "shm", "mixed" or, for one rank, "self".
+/// "inproc", "shm+NET/Socket": all ways to other ranks, the nearest first; "self" for one rank.
 std::string transports_of(ronde::Communicator& comm) {
-  std::set<std::string> names;
+  const auto rank_of = [](std::string_view name) { return name == "inproc" ? 0 : name == "shm" ? 1 : 2; };
+  const auto nearer = [&](std::string_view a, std::string_view b) { return std::pair(rank_of(a), a) < std::pair(rank_of(b), b); };
+  std::set<std::string_view, decltype(nearer)> names(nearer);
   for (int peer = 0; peer < comm.ranks(); ++peer) {
-    if (peer != comm.rank()) names.insert(std::string(comm.fabric().transport(peer)));
+    if (peer != comm.rank()) names.insert(comm.fabric().transport(peer));
   }
-  return names.empty() ? "self" : names.size() == 1 ? *names.begin() : "mixed";
+  std::string text;
+  for (const std::string_view name : names) text += (text.empty() ? "" : "+") + std::string(name);
+  return text.empty() ? "self" : text;
 }
 
 Result<ronde::Op> example_op(const Comm& comm, rondeCall_t call, size_t count, ncclDataType_t type, ncclRedOp_t op, int root) {

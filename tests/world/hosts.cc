@@ -126,6 +126,10 @@ TEST_CASE("hosts: what cannot be is said before anything is sent", "[world][host
 TEST_CASE("hosts: a rank says how it reaches another host", "[world][hosts]") {
   const ScopedEnv env({{"RONDE_HOSTS", "0,0,1"}, {"NCCL_NET", "socket"}});
   REQUIRE(run_world(3, [](ncclComm_t comm, int rank) -> std::string {
+    rondeChoice_t all{};
+    all.size = sizeof all;
+    RONDE_RANK_OK(rondeExplain(comm, rondeAllReduce, 100, ncclFloat, ncclSum, 0, &all));
+    if (all.transport != std::string(rank == 2 ? "NET/Socket" : "inproc+NET/Socket")) return std::string("all: ") + all.transport;
     const auto way = [&](int peer) -> std::string {
       rondeChoice_t choice{};
       choice.size = sizeof choice;
