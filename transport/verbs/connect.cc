@@ -61,24 +61,26 @@ Result<> Line::find_partition() {
               Scope::connection);
 }
 
+Result<std::vector<Gid>> offered_by(const Port& port, const GidWishes& wishes) {
+  const auto own = port.adapter->port(port.number);
+  GidWishes wanted = wishes;
+  if (own.has_value() && own->link_layer != IBV_LINK_LAYER_ETHERNET) {
+    wanted.range.reset();  // of internet addresses
+    wanted.index = std::max<int64_t>(wanted.index, 0);
+  }
+  Result<std::vector<Gid>> offered = offered_gids(port.adapter->gids(port.number), wanted);
+  if (offered.ok()) return offered;
+  return fail(offered.code(), fmt::format("{}: {}", port.device.name, offered.error().what), Scope::connection);
+}
+
 Result<Card> Line::card(uint32_t generation) {
   const auto own = port_.adapter->port(port_.number);
   if (!own.has_value()) return failed(EIO, "asking for the state");
-  const std::vector<Gid> table = port_.adapter->gids(port_.number);
-  GidWishes wishes = settings_.gids;
-  const bool ethernet = own->link_layer == IBV_LINK_LAYER_ETHERNET;
-  if (!ethernet) {
-    wishes.range.reset();  // of internet addresses
-    wishes.index = std::max<int64_t>(wishes.index, 0);
-  }
-  Result<std::vector<Gid>> offered = offered_gids(table, wishes);
-  if (!offered.ok())
-    return fail(offered.code(), fmt::format("{}: {}", port_.device.name, offered.error().what), Scope::connection);
-  offered_ = *std::move(offered);
+  RONDE_TRY(offered_, offered_by(port_, settings_.gids));
   Card card;
   card.generation = generation;
   card.device = port_.device.name;
-  card.ethernet = ethernet;
+  card.ethernet = own->link_layer == IBV_LINK_LAYER_ETHERNET;
   card.mtu = static_cast<uint8_t>(own->active_mtu);
   card.lid = own->lid;
   card.gids = offered_;

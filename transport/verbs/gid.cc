@@ -189,7 +189,8 @@ std::optional<GidPair> choose_gids(std::span<const Gid> sender, std::span<const 
       const char* reach = local    ? "link-local, since the two have no routable kind in common"
                           : subnet ? "one subnet"
                                    : "routable, no subnet in common";
-      best = GidPair{i, j, fmt::format("{}, {}", kind, reach)};
+      const int number = ((a.version + b.version) * 2 + (subnet ? 1 : 0)) * 6 + (a.family + b.family) * 2 + (local ? 0 : 1);
+      best = GidPair{i, j, number, fmt::format("{}, {}", kind, reach)};
     }
   }
   return best;

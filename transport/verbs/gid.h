@@ -55,6 +55,7 @@ Result<std::vector<Gid>> offered_gids(std::span<const Gid> table, const GidWishe
 struct GidPair {
   size_t sender = 0;
   size_t receiver = 0;
+  int worth = 0;       ///< more is better
   std::string reason;  ///< "RoCE v2, IPv4, one subnet"
 };
 /// The best pair of what both ends of a connection offer; both find the same. Only GIDs of one version of RoCE, one family and

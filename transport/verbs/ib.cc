@@ -40,10 +40,10 @@ class VerbsNet final : public Net {
   VerbsNet(const Config& config, const LineSettings& settings, std::vector<Port> ports, Local control)
       : config_(config),
         settings_(settings),
-        ports_(std::move(ports)),
+        ports_(std::make_shared<const std::vector<Port>>(std::move(ports))),
         control_(std::move(control)),
         retries_{config.integer(Setting::socket_retry_cnt), config.integer(Setting::socket_retry_sleep_msec)} {
-    for (const Port& port : ports_) devices_.push_back(port.device);
+    for (const Port& port : *ports_) devices_.push_back(port.device);
   }
 
   std::string_view name() const override { return "IB"; }
@@ -66,8 +66,8 @@ class VerbsNet final : public Net {
               control_.device.name));
     }
     RONDE_TRY(contact.number, door->await(contact.secret, {}));
-    return std::unique_ptr<Listener>(std::make_unique<VerbsListener>(port_of(device), settings_, door, contact.number,
-                                                                     to_handle(contact), control_.device.name));
+    return std::unique_ptr<Listener>(std::make_unique<VerbsListener>(ports_, static_cast<size_t>(device), settings_, door,
+                                                                     contact.number, to_handle(contact), control_.device.name));
   }
 
   Result<std::unique_ptr<Sender>> connect(int device, const Handle& handle) override {
@@ -77,17 +77,17 @@ class VerbsNet final : public Net {
       return system_failure(errno, fmt::format("making a timer of an RDMA connection ({})", descriptor_use()),
                             "raise `ulimit -n` if it is the descriptors", Scope::communicator);
     }
+    Gate gate;
+    if (!gate.open()) return no_gate(errno);
     auto dial = std::make_unique<Dial>(control_, std::move(contact), Buffers{}, retries_);
-    return std::unique_ptr<Sender>(
-        std::make_unique<VerbsSender>(port_of(device), settings_, std::move(dial), std::move(timer), control_.device.name));
+    return std::unique_ptr<Sender>(std::make_unique<VerbsSender>(ports_, static_cast<size_t>(device), settings_, std::move(dial),
+                                                                 std::move(timer), std::move(gate), control_.device.name));
   }
 
  private:
-  const Port& port_of(int device) const { return ports_.at(static_cast<size_t>(device)); }
-
   const Config config_;
   const LineSettings settings_;
-  const std::vector<Port> ports_;
+  const Ports ports_;
   const Local control_;
   const Retries retries_;
   std::vector<Device> devices_;

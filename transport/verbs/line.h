@@ -47,6 +47,16 @@ struct Port {
   Device device;
 };
 
+/// The ports of this host that a connection may use.
+using Ports = std::shared_ptr<const std::vector<Port>>;
+
+inline bool is_active(const Port& port) {
+  const auto attributes = port.adapter->port(port.number);
+  return attributes.has_value() && attributes->state == IBV_PORT_ACTIVE;
+}
+/// What a port may use towards a peer.
+Result<std::vector<Gid>> offered_by(const Port& port, const GidWishes& wishes);
+
 /// One work request that has ended.
 struct Completion {
   uint32_t queue = 0;

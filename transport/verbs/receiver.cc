@@ -1,11 +1,14 @@
 #include "transport/verbs/receiver.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include <fmt/core.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
 
 namespace ronde::net {
 namespace {
@@ -18,21 +21,36 @@ Result<std::unique_ptr<Receiver>> VerbsListener::accept() {
   RONDE_TRY(std::vector<BootFd> streams, door_->take(number_));
   if (streams.empty()) return std::unique_ptr<Receiver>();
   RONDE_TRY(std::shared_ptr<Pulse> pulse, Pulse::of_process());
-  return std::unique_ptr<Receiver>(
-      std::make_unique<VerbsReceiver>(port_, settings_, std::move(streams.front()), std::move(pulse), interface_));
+  Gate gate;
+  if (!gate.open()) return no_gate(errno);
+  return std::unique_ptr<Receiver>(std::make_unique<VerbsReceiver>(ports_, port_, settings_, std::move(streams.front()),
+                                                                   std::move(pulse), std::move(gate), interface_));
 }
 
-std::vector<int> VerbsReceiver::descriptors() const {
-  std::vector<int> all{wire_.descriptor(), pulse_->descriptor()};
-  if (line_ != nullptr) {
-    all.push_back(line_->descriptor());
-    all.push_back(port_.adapter->events_descriptor());
-  }
-  return all;
+VerbsReceiver::VerbsReceiver(Ports ports, size_t port, const LineSettings& settings, BootFd stream, std::shared_ptr<Pulse> pulse,
+                             Gate gate, const std::string& interface)
+    : ports_(std::move(ports)),
+      at_(port),
+      settings_(settings),
+      pulse_(std::move(pulse)),
+      gate_(std::move(gate)),
+      wire_(std::move(stream), interface) {
+  gate_.add(wire_.descriptor());
+  gate_.add(pulse_->descriptor());
+}
+
+void VerbsReceiver::signalled() {
+  news_ = true;
+  gate_.clear();
+}
+
+Result<> VerbsReceiver::use(std::span<std::byte> memory) {
+  used_.push_back(memory);
+  return line_->use(memory);
 }
 
 std::string VerbsReceiver::describe() const {
-  if (line_ == nullptr || line_->there().empty()) return fmt::format("connecting over {}", port_.device.name);
+  if (line_ == nullptr || line_->there().empty()) return fmt::format("connecting over {}", port().device.name);
   return fmt::format("{} to {}, {} queue pair{}", line_->there(), line_->here(), line_->queues(),
                      line_->queues() == 1 ? "" : "s");
 }
@@ -56,16 +74,24 @@ Result<bool> VerbsReceiver::arm() {
 Result<bool> VerbsReceiver::post(std::span<std::byte> room) {
   if (error_.has_value() && !whole(done_)) return *error_;
   if (posted_ - done_ == kMaxMessages) return false;
-  const Registered* const registered = line_->find(room);
+  room_of(posted_) = Room{room};
+  RONDE_TRY(note_room(*line_, posted_));
+  ++posted_;
+  return true;
+}
+
+/// Puts a room into the table of a line.
+Result<> VerbsReceiver::note_room(Line& line, uint64_t number) {
+  const std::span<std::byte> room = room_of(number).memory;
+  const Registered* const registered = line.find(room);
   if (registered == nullptr) {
     return fail(Code::internal_error,
                 fmt::format("room of {} bytes was given to {} that lies in no memory it was told of", room.size(), describe()),
                 Scope::communicator);
   }
   const RoomNote note{reinterpret_cast<uint64_t>(room.data()), room.size(), registered->rkey(), 0};
-  std::memcpy(line_->block() + room_offset(posted_), &note, sizeof note);
-  room_of(posted_++) = Room{room};
-  return true;
+  std::memcpy(line.block() + room_offset(number), &note, sizeof note);
+  return {};
 }
 
 Result<std::optional<size_t>> VerbsReceiver::done() {
@@ -83,8 +109,8 @@ void VerbsReceiver::move() {
   if (news_) {
     news_ = false;
     heard = hear();
-    port_.adapter->take_events();
-    if (std::optional<std::string> fatal = port_.adapter->fatal()) heard = fail(Code::system_error, *fatal, Scope::communicator);
+    port().adapter->take_events();
+    if (std::optional<std::string> fatal = port().adapter->fatal()) heard = fail(Code::system_error, *fatal, Scope::communicator);
   }
   // After the end of the control stream was seen: what came before it is there then.
   if (line_ != nullptr) completed = complete();
@@ -117,7 +143,7 @@ Result<> VerbsReceiver::hear() {
 Result<> VerbsReceiver::on_card(const Card& card) {
   asked_ = card;
   if (line_ == nullptr) {
-    RONDE_TRY(line_, Line::make(port_, settings_, static_cast<uint32_t>(card.queues.size()), Line::Side::receiver));
+    RONDE_TRY(move_to(at_));
     return answer();
   }
   if (card.queues.size() != line_->queues()) return foreign("a card with another number of queue pairs");
@@ -128,8 +154,45 @@ Result<> VerbsReceiver::on_card(const Card& card) {
   return {};
 }
 
+/// From now on over another port, or over the first one.
+Result<> VerbsReceiver::move_to(size_t port) {
+  const auto queues = static_cast<uint32_t>(asked_.queues.size());
+  RONDE_TRY(std::unique_ptr<Line> line, Line::make((*ports_)[port], settings_, queues, Line::Side::receiver));
+  for (const std::span<std::byte> memory : used_) RONDE_TRY(line->use(memory));
+  for (uint64_t number = done_; number != posted_; ++number) RONDE_TRY(note_room(*line, number));
+  line_ = std::move(line);
+  at_ = port;
+  gate_.add(line_->descriptor());
+  gate_.add(this->port().adapter->events_descriptor());
+  return {};
+}
+
+/// The active port that suits the sender's best takes over: the present one, unless another one is better.
+void VerbsReceiver::change_rail() {
+  const auto worth = [&](size_t port) {
+    if (!is_active((*ports_)[port])) return -1;
+    const auto offered = offered_by((*ports_)[port], settings_.gids);
+    const auto pair = offered.ok() ? choose_gids(asked_.gids, *offered) : std::nullopt;
+    return pair.has_value() ? pair->worth : -1;
+  };
+  size_t best = at_;
+  int most = worth(at_);
+  for (size_t port = 0; port < ports_->size(); ++port) {
+    const int its = worth(port);
+    if (its <= most) continue;
+    most = its;
+    best = port;
+  }
+  if (best == at_) return;
+  const Result<> moved = move_to(best);
+  if (!moved.ok()) RONDE_INFO(net, "NET/IB {} cannot take over: {}", (*ports_)[best].device.name, moved.error().what);
+}
+
 Result<> VerbsReceiver::answer() {
-  if (asked_.generation > 0) RONDE_TRY(line_->make_queues());
+  if (asked_.generation > 0) {
+    change_rail();
+    RONDE_TRY(line_->make_queues());
+  }
   RONDE_TRY(Card card, line_->card(asked_.generation));
   card.whole = done_;
   while (whole(card.whole)) ++card.whole;

@@ -10,20 +10,20 @@
 #include "transport/net/net.h"
 #include "transport/socket/door.h"
 #include "transport/socket/pulse.h"
+#include "transport/verbs/gate.h"
 #include "transport/verbs/line.h"
 
 namespace ronde::net {
 
 class VerbsReceiver final : public Receiver {
  public:
-  VerbsReceiver(Port port, const LineSettings& settings, BootFd stream, std::shared_ptr<Pulse> pulse,
-                const std::string& interface)
-      : port_(std::move(port)), settings_(settings), pulse_(std::move(pulse)), wire_(std::move(stream), interface) {}
+  VerbsReceiver(Ports ports, size_t port, const LineSettings& settings, BootFd stream, std::shared_ptr<Pulse> pulse, Gate gate,
+                const std::string& interface);
 
   Result<bool> ready() override;
-  Result<> use(std::span<std::byte> memory) override { return line_->use(memory); }
-  std::vector<int> descriptors() const override;
-  void signalled() override { news_ = true; }
+  Result<> use(std::span<std::byte> memory) override;
+  std::vector<int> descriptors() const override { return {gate_.descriptor()}; }
+  void signalled() override;
   Result<bool> arm() override;
   std::string describe() const override;
   Result<bool> post(std::span<std::byte> room) override;
@@ -47,6 +47,10 @@ class VerbsReceiver final : public Receiver {
   Result<> hear();
   Result<> on_card(const Card& card);
   Result<> answer();
+  void change_rail();
+  Result<> move_to(size_t port);
+  Result<> note_room(Line& line, uint64_t number);
+  const Port& port() const { return (*ports_)[at_]; }
   Result<> complete();
   Result<> came(const Completion& completion);
   Result<> begin(Room& room, uint64_t number, uint64_t total, uint32_t parts);
@@ -55,11 +59,14 @@ class VerbsReceiver final : public Receiver {
   Result<> look_at_window();
   Error foreign(const std::string& what) const { return foreign_stream(wire_.ends(), what); }
 
-  const Port port_;
+  const Ports ports_;
+  size_t at_;  // the port in use
   const LineSettings settings_;
   const std::shared_ptr<Pulse> pulse_;
+  const Gate gate_;
   Wire wire_;
   std::unique_ptr<Line> line_;
+  std::vector<std::span<std::byte>> used_;  // memory that use() has named
 
   Stage stage_ = Stage::waiting;
   Card asked_;  // the sender's last
@@ -74,9 +81,10 @@ class VerbsReceiver final : public Receiver {
 
 class VerbsListener final : public Listener {
  public:
-  VerbsListener(Port port, const LineSettings& settings, std::shared_ptr<Door> door, uint64_t number, const Handle& handle,
-                std::string interface)
-      : port_(std::move(port)),
+  VerbsListener(Ports ports, size_t port, const LineSettings& settings, std::shared_ptr<Door> door, uint64_t number,
+                const Handle& handle, std::string interface)
+      : ports_(std::move(ports)),
+        port_(port),
         settings_(settings),
         door_(std::move(door)),
         number_(number),
@@ -89,7 +97,8 @@ class VerbsListener final : public Listener {
   std::vector<int> descriptors() const override { return door_->descriptors(number_); }
 
  private:
-  const Port port_;
+  const Ports ports_;
+  const size_t port_;
   const LineSettings settings_;
   const std::shared_ptr<Door> door_;
   const uint64_t number_;

@@ -20,19 +20,22 @@ constexpr uint64_t kPatience = 500 * kMillisecond;  // between two looks at how 
 }  // namespace
 
 std::vector<int> VerbsSender::descriptors() const {
-  if (dial_ != nullptr) return dial_->descriptors();
-  std::vector<int> all{timer_.get()};
-  if (wire_.has_value()) all.push_back(wire_->descriptor());
-  if (line_ != nullptr) {
-    all.push_back(line_->descriptor());
-    all.push_back(port_.adapter->events_descriptor());
-  }
-  return all;
+  return dial_ != nullptr ? dial_->descriptors() : std::vector<int>{gate_.descriptor()};
+}
+
+void VerbsSender::signalled() {
+  news_ = true;
+  gate_.clear();
+}
+
+Result<> VerbsSender::use(std::span<std::byte> memory) {
+  used_.push_back(memory);
+  return line_->use(memory);
 }
 
 std::string VerbsSender::describe() const {
   if (dial_ != nullptr) return dial_->describe();
-  if (line_ == nullptr || line_->there().empty()) return fmt::format("connecting over {}", port_.device.name);
+  if (line_ == nullptr || line_->there().empty()) return fmt::format("connecting over {}", port().device.name);
   return fmt::format("{} to {}, {} queue pair{}", line_->here(), line_->there(), line_->queues(),
                      line_->queues() == 1 ? "" : "s");
 }
@@ -60,11 +63,11 @@ Result<bool> VerbsSender::arm() {
 
 Result<bool> VerbsSender::post(std::span<const std::byte> head, std::span<const std::byte> data) {
   if (error_.has_value()) return *error_;
-  if (stage_ == Stage::up && posted_ == rooms_) {
+  if (stage_ == Stage::up && posted_ >= rooms_) {
     Result<> moved = move();
     if (!moved.ok()) return *(error_ = std::move(moved).error());
   }
-  if (posted_ == rooms_ || posted_ - done_ == kMaxMessages) return false;
+  if (posted_ >= rooms_ || posted_ - done_ == kMaxMessages) return false;
   const std::span whole(head.data(), head.size() + data.size());
   const Registered* const registered = line_->find(whole);
   if (registered == nullptr || (!data.empty() && data.data() != head.data() + head.size())) {
@@ -95,8 +98,8 @@ Result<> VerbsSender::move() {
   if (stage_ == Stage::dialling) return {};
   if (news_) {
     news_ = false;
-    port_.adapter->take_events();
-    if (std::optional<std::string> fatal = port_.adapter->fatal()) return fail(Code::system_error, *fatal, Scope::communicator);
+    port().adapter->take_events();
+    if (std::optional<std::string> fatal = port().adapter->fatal()) return fail(Code::system_error, *fatal, Scope::communicator);
     RONDE_TRY(hear());
   }
   if (stage_ == Stage::up) RONDE_TRY(complete());
@@ -111,13 +114,43 @@ Result<> VerbsSender::dial() {
   std::vector<BootFd> streams = dial_->take();
   wire_.emplace(std::move(streams.at(0)), interface_);
   dial_.reset();
-  RONDE_TRY(line_, Line::make(port_, settings_, settings_.queues, Line::Side::sender));
+  gate_.add(timer_.get());
+  gate_.add(wire_->descriptor());
+  RONDE_TRY(move_to(at_));
   return ask();
+}
+
+/// From now on over another port, or over the first one.
+Result<> VerbsSender::move_to(size_t port) {
+  RONDE_TRY(std::unique_ptr<Line> line, Line::make((*ports_)[port], settings_, settings_.queues, Line::Side::sender));
+  for (const std::span<std::byte> memory : used_) RONDE_TRY(line->use(memory));
+  for (uint64_t number = done_; number != posted_; ++number)
+    message_of(number).key = line->find(message_of(number).bytes)->lkey();
+  line_ = std::move(line);
+  at_ = port;
+  gate_.add(line_->descriptor());
+  gate_.add(this->port().adapter->events_descriptor());
+  return {};
+}
+
+/// The next port that is active takes over, where there is one.
+void VerbsSender::change_rail() {
+  for (size_t i = 1; i < ports_->size(); ++i) {
+    const size_t next = (at_ + i) % ports_->size();
+    if (!is_active((*ports_)[next])) continue;
+    const Result<> moved = move_to(next);
+    if (moved.ok()) return;
+    RONDE_INFO(net, "NET/IB {} cannot take over: {}", (*ports_)[next].device.name, moved.error().what);
+  }
 }
 
 /// Offers the receiver the present queue pairs.
 Result<> VerbsSender::ask() {
-  if (generation_ > 0) RONDE_TRY(line_->make_queues());
+  if (generation_ > 0) {
+    // The first time, where the port is well, only a queue pair may have failed.
+    if (attempts_ > 1 || !is_active(port())) change_rail();
+    RONDE_TRY(line_->make_queues());
+  }
   RONDE_TRY(const Card card, line_->card(generation_));
   wire_->put(Wire::Kind::card, pack(card));
   stage_ = Stage::asking;
@@ -145,7 +178,7 @@ Result<> VerbsSender::on_card(const Card& card) {
   if (!connected.ok()) {
     if (generation_ == 0) return connected;
     broken_by_ = connected.error().what;
-    return pause(kFirstPause << std::min(attempts_, 6u));
+    return pause(kFirstPause << std::min(attempts_++, 6u));
   }
   RONDE_TRY(take_back(card));
   Writer generation;
@@ -158,15 +191,17 @@ Result<> VerbsSender::on_card(const Card& card) {
 
 /// What was given to earlier queue pairs and has not come whole is to be given to the new ones, whole.
 Result<> VerbsSender::take_back(const Card& card) {
-  if (card.whole > pushed_)
+  if (card.whole > posted_) {
     return foreign_stream(wire_->ends(),
-                          fmt::format("{} messages are said to have come, of {} that were sent", card.whole, pushed_));
-  for (uint64_t number = done_; number != pushed_; ++number) {
+                          fmt::format("{} messages are said to have come, of {} that were sent", card.whole, posted_));
+  }
+  for (uint64_t number = done_; number != posted_; ++number) {
     const bool came =
         number < card.whole || (number - card.whole < kMaxMessages && (card.whole_mask >> (number - card.whole) & 1) != 0);
     message_of(number).missing = came ? 0 : parts_of(message_of(number).bytes.size());
   }
-  pushed_ = std::min(pushed_, std::max(done_, card.whole));
+  pushed_ = std::max(done_, card.whole);
+  rooms_ = card.whole;  // the receiver announces what it has beyond, by the keys of the port that it uses now
   ++changes_;
   return {};
 }
@@ -200,7 +235,7 @@ uint32_t VerbsSender::parts_of(uint64_t bytes) const {
 }
 
 Result<> VerbsSender::push() {
-  while (stage_ == Stage::up && pushed_ != posted_) {
+  while (stage_ == Stage::up && pushed_ != posted_ && (pushed_ < rooms_ || message_of(pushed_).missing == 0)) {
     RONDE_TRY(const bool pushed, push_one());
     if (!pushed) return {};
   }
@@ -292,8 +327,8 @@ Result<> VerbsSender::look_at_window() {
     return {};
   }
   return fail(Code::remote_error,
-              fmt::format("{}; making the queue pairs anew for {:g} s (RONDE_IB_REBUILD_WINDOW) has not helped", broken_by_,
-                          settings_.rebuild_window),
+              fmt::format("{}; making the queue pairs anew for {:g} s (RONDE_IB_REBUILD_WINDOW) has not helped, and {} is {}",
+                          broken_by_, settings_.rebuild_window, port().device.name, port().adapter->port_text(port().number)),
               Scope::connection);
 }
 

@@ -10,6 +10,7 @@
 #include "boot/fork.h"
 #include "transport/net/net.h"
 #include "transport/socket/dial.h"
+#include "transport/verbs/gate.h"
 #include "transport/verbs/line.h"
 
 namespace ronde::net {
@@ -17,17 +18,20 @@ namespace ronde::net {
 class VerbsSender final : public Sender {
  public:
   /// `interface`: of the control stream, for texts.
-  VerbsSender(Port port, const LineSettings& settings, std::unique_ptr<Dial> dial, BootFd timer, std::string interface)
-      : port_(std::move(port)),
+  VerbsSender(Ports ports, size_t port, const LineSettings& settings, std::unique_ptr<Dial> dial, BootFd timer, Gate gate,
+              std::string interface)
+      : ports_(std::move(ports)),
+        at_(port),
         settings_(settings),
         interface_(std::move(interface)),
         dial_(std::move(dial)),
-        timer_(std::move(timer)) {}
+        timer_(std::move(timer)),
+        gate_(std::move(gate)) {}
 
   Result<bool> ready() override;
-  Result<> use(std::span<std::byte> memory) override { return line_->use(memory); }
+  Result<> use(std::span<std::byte> memory) override;
   std::vector<int> descriptors() const override;
-  void signalled() override { news_ = true; }
+  void signalled() override;
   Result<bool> arm() override;
   std::string describe() const override;
   Result<bool> post(std::span<const std::byte> head, std::span<const std::byte> data) override;
@@ -51,6 +55,9 @@ class VerbsSender final : public Sender {
   Result<> dial();
   Result<> hear();
   Result<> ask();
+  void change_rail();
+  Result<> move_to(size_t port);
+  const Port& port() const { return (*ports_)[at_]; }
   Result<> on_card(const Card& card);
   Result<> take_back(const Card& card);
   Result<> complete();
@@ -63,13 +70,16 @@ class VerbsSender final : public Sender {
   void set_timer(uint64_t nanoseconds);
   Result<> look_at_window();
 
-  const Port port_;
+  const Ports ports_;
+  size_t at_;  // the port in use
   const LineSettings settings_;
   const std::string interface_;
   std::unique_ptr<Dial> dial_;  // until the control stream is there
   const BootFd timer_;
+  const Gate gate_;
   std::optional<Wire> wire_;
   std::unique_ptr<Line> line_;
+  std::vector<std::span<std::byte>> used_;  // memory that use() has named
 
   Stage stage_ = Stage::dialling;
   uint32_t generation_ = 0;

@@ -29,11 +29,11 @@ void shell(const std::string& command) {
   REQUIRE(std::system(command.c_str()) == 0);
 }
 
-/// Until the port of rxe0 is up or down.
-void await_port(const std::string& state) {
+/// Until the port of an adapter is up or down.
+void await_port(const std::string& state, const std::string& adapter = "rxe0") {
   const Deadline limit = Deadline::in(kPatience);
   const auto files = topo::HostFiles::open("");
-  while (files->text("/sys/class/infiniband/rxe0/ports/1/state").value_or("").find(state) == std::string::npos)
+  while (files->text("/sys/class/infiniband/" + adapter + "/ports/1/state").value_or("").find(state) == std::string::npos)
     REQUIRE_FALSE(limit.passed());
 }
 
@@ -185,8 +185,8 @@ TEST_CASE("IB: without a window a broken queue pair is an error", "[vm]") {
 }
 
 TEST_CASE("IB: a link that fails and comes back", "[vm]") {
-  const auto net = open_ib();
-  Traffic traffic(*net, *net, 8, 70000);
+  const auto from = open_ib({{"NCCL_IB_HCA", "=rxe0"}}), to = open_ib({{"NCCL_IB_HCA", "=rxe1"}});
+  Traffic traffic(*from, *to, 8, 70000, 0, 0);
   CHECK(traffic.carry(some_sizes(60), [&](size_t came) {
     if (came != 20) return;
     shell("ip link set p0 down");
@@ -203,8 +203,9 @@ TEST_CASE("IB: a link that fails and comes back", "[vm]") {
 }
 
 TEST_CASE("IB: a link that fails for good", "[vm]") {
-  const auto net = open_ib({{"RONDE_IB_REBUILD_WINDOW", "2"}});
-  Traffic traffic(*net, *net, 8, 70000);
+  const auto from = open_ib({{"NCCL_IB_HCA", "=rxe0"}, {"RONDE_IB_REBUILD_WINDOW", "2"}});
+  const auto to = open_ib({{"NCCL_IB_HCA", "=rxe1"}});
+  Traffic traffic(*from, *to, 8, 70000, 0, 0);
   const uint64_t begin = now_ns();
   const std::string text = traffic.carry(some_sizes(60), [&](size_t came) {
     if (came == 20) shell("ip link set p0 down");
@@ -213,10 +214,27 @@ TEST_CASE("IB: a link that fails for good", "[vm]") {
   shell("ip link set p0 up");
   await_port("ACTIVE");
   INFO(text << " after " << seconds << " s");
-  CHECK(contains(text, "RONDE_IB_REBUILD_WINDOW"));
-  CHECK(contains(text, "the own port is down"));
+  CHECK(contains(text, "for 2 s (RONDE_IB_REBUILD_WINDOW) has not helped, and rxe0:1 is down"));
   CHECK(seconds >= 2);
   CHECK(seconds < 30);
+}
+
+TEST_CASE("IB: where a link fails for good another one takes over", "[vm]") {
+  // The sender's, then the receiver's that it was connected to.
+  const auto from = open_ib({{"NCCL_IB_HCA", "=rxe0,rxe1"}}), to = open_ib({{"NCCL_IB_HCA", "=rxe2,rxe3"}});
+  for (const char* link : {"p0", "p2"}) {
+    INFO(link);
+    Traffic traffic(*from, *to, 8, 70000, 0, 0);
+    CHECK(contains(traffic.sender().describe(), "rxe0:1 (GID 1, 10.2.0.1) to rxe2:1 (GID 1, 10.2.0.3)"));
+    CHECK(traffic.carry(some_sizes(90), [&](size_t came) {
+      if (came == 20) shell(std::string("ip link set ") + link + " down");
+    }) == "");
+    const std::string after = traffic.sender().describe();
+    INFO(after);
+    CHECK(contains(after, std::string(link) == "p0" ? "rxe1:1 (GID 1, 10.2.0.2) to rxe" : "to rxe3:1 (GID 1, 10.2.0.4)"));
+    shell(std::string("ip link set ") + link + " up");
+    await_port("ACTIVE", std::string(link) == "p0" ? "rxe0" : "rxe2");
+  }
 }
 
 TEST_CASE("IB: a peer that is killed", "[vm]") {
