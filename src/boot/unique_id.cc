@@ -122,10 +122,13 @@ Result<IdInfo> decode_id(const UniqueId& id) {
 
 uint64_t host_identity(const Config& config) {
   const std::string& given = config.text(Setting::hostid);
-  if (!given.empty()) return fnv1a(given);
+  return given.empty() ? fnv1a(host_name(), machine_identity()) : fnv1a(given);
+}
+
+uint64_t machine_identity() {
   std::string boot;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
-  return fnv1a(host_name(), fnv1a(boot));
+  return fnv1a(boot.empty() ? host_name() : boot);
 }
 
 }  // namespace ronde

@@ -34,5 +34,7 @@ Result<IdInfo> decode_id(const UniqueId& id);
 
 /// The identity of this host: RONDE_HOSTID, or the kernel's boot id with the host name.
 uint64_t host_identity(const Config& config);
+/// The identity of the machine under it, whose cores containers and pretended hosts share: the kernel's boot id, or the host name where that cannot be read.
+uint64_t machine_identity();
 
 }  // namespace ronde

@@ -55,7 +55,7 @@ std::pair<std::string, std::string> first_difference(std::string_view a, std::st
 
 /// What a rank tells about itself once the fabric stands.
 struct RankFacts {
-  uint64_t host = 0;
+  uint64_t machine = 0;  ///< see machine_identity
   uint64_t process = 0;
   uint32_t cores = 1;
   uint32_t lends = 0;
@@ -196,7 +196,7 @@ Result<> Communicator::gather_inputs() {
   std::vector<RankFacts> facts(static_cast<size_t>(ranks_));
   static const int anchor = 0;  // its address is the same in all ranks of a process, and with the pid's hash names the process
   RankFacts& mine = facts[rank_];
-  mine.host = host_identity(*config_);
+  mine.machine = machine_identity();
   mine.process = fnv1a_u64(reinterpret_cast<uintptr_t>(&anchor), fnv1a_u64(static_cast<uint64_t>(getpid()), fnv1a(host_name())));
   mine.cores = usable_cores();
   mine.lends = 1;
@@ -217,21 +217,21 @@ Result<> Communicator::gather_inputs() {
   inputs_.slots = fabric().slots();
   inputs_.slot_capacity = fabric().slot_capacity();
   inputs_.lend_threshold = config_->bytes(Setting::lend_threshold);
-  std::map<uint64_t, std::pair<uint32_t, uint32_t>> hosts;  // ranks and cores
+  std::map<uint64_t, std::pair<uint32_t, uint32_t>> machines;  // ranks and cores
   std::set<uint64_t> processes;
   uint64_t devices = facts[0].devices;
   for (const RankFacts& f : facts) {
     inputs_.lends = inputs_.lends && f.lends != 0;
     devices = std::min(devices, f.devices);
     processes.insert(f.process);
-    auto& [count, cores] = hosts[f.host];
+    auto& [count, cores] = machines[f.machine];
     ++count;
     cores = std::max(cores, f.cores);
   }
   inputs_.links.devices = std::max(1, static_cast<int>(devices));
   inputs_.one_process = processes.size() == 1;
   ranks_in_process_ = static_cast<int>(std::count_if(facts.begin(), facts.end(), [&](const RankFacts& f) { return f.process == mine.process; }));
-  for (const auto& [host, use] : hosts) {
+  for (const auto& [machine, use] : machines) {
     inputs_.ranks_per_core = std::max(inputs_.ranks_per_core, static_cast<int>((use.first + use.second - 1) / use.second));
   }
   const int64_t spin = config_->integer(Setting::spin);

@@ -31,7 +31,7 @@ struct LinkRates {
 /// What the choice depends on besides the call; equal on all ranks of a communicator (exchanged and hashed at init).
 struct TuneInputs {
   int ranks = 1;
-  int ranks_per_core = 1;  ///< ranks on the busiest host / its cores, rounded up
+  int ranks_per_core = 1;  ///< ranks on the busiest machine / its cores, rounded up
   bool lends = true;       ///< every pair of ranks can lend
   bool one_process = true;
   uint32_t slots = 4;
