@@ -2,6 +2,7 @@
 #include <sched.h>
 #include <algorithm>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "base/abort.h"
@@ -63,7 +64,10 @@ class FabricLine final : public Line {
     received_ = 0;
     return true;
   }
-  Result<bool> flushed() override { return to_send_ == 0; }
+  Result<bool> flushed() override {
+    if (to_send_ == 0) fabric_->rest(false);  // what a proxy still has to do, it does now
+    return to_send_ == 0;
+  }
   Result<> idle() override {
     if (!fabric_->help()) sched_yield();
     return {};
@@ -94,8 +98,12 @@ Result<UniqueId> common_id(int party, const Config& config, Board& board) {
 
 }  // namespace
 
-Result<std::unique_ptr<Line>> make_fabric_line(int party, Board& board) {
-  const std::shared_ptr<const Config> config = current_config();
+Result<std::unique_ptr<Line>> make_fabric_line(int party, bool apart, Board& board) {
+  std::shared_ptr<const Config> config = current_config();
+  if (apart) {
+    const Config on_own_host = config->with(Setting::hostid, "party " + std::to_string(party), "ronde-fifo");
+    config = std::make_shared<const Config>(on_own_host);
+  }
   RONDE_TRY(const UniqueId id, common_id(party, *config, board));
   auto abort = std::make_unique<AbortWord>();
   RONDE_TRY(std::unique_ptr<Bootstrap> bootstrap, join(JoinRequest{party, 2, {id}}, config, abort.get()));
@@ -104,6 +112,7 @@ Result<std::unique_ptr<Line>> make_fabric_line(int party, Board& board) {
   request.config = config;
   request.abort = abort.get();
   request.on_death = [&board](int, const std::string& how) { board.fail_with(fail(Code::remote_error, how)); };
+  request.on_error = [&board](int, const Error& error) { board.fail_with(error); };
   RONDE_TRY(std::unique_ptr<Fabric> fabric, Fabric::make(std::move(request)));
   RONDE_TRY(BellLease bell, lease_bell());
   fabric->control(party).bell.store(bell.index());

@@ -54,7 +54,7 @@ class Line {
 };
 
 // One party's end, made together with the other's, for each kind of line:
-Result<std::unique_ptr<Line>> make_fabric_line(int party, Board& board);  ///< slots of a Fabric between two ranks
+Result<std::unique_ptr<Line>> make_fabric_line(int party, bool apart, Board& board);  ///< slots of a Fabric between two ranks, `apart`: on two hosts
 Result<std::unique_ptr<Line>> make_net_line(int party, int sockets,
                                             Board& board);  ///< the network Socket over the loopback interface
 Result<std::unique_ptr<Line>> make_socket_line(int party, int sockets, Board& board);  ///< plain sockets over it

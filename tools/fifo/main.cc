@@ -55,7 +55,7 @@ namespace {
 constexpr const char* kAbout =
     "Latency and rate of each transport alone, between two parties on this host. inproc and shm: slots of a connection between "
     "two ranks, "
-    "filled and emptied by copies; socket: messages of the network Socket over the loopback interface. Beside them what limits "
+    "filled and emptied by copies; net: the same between hosts, so over the network that is chosen, here through this host's own interface; socket: messages of the network Socket over the loopback interface. Beside them what limits "
     "them: plain, a "
     "copy over as many plain sockets; memory, copies by two processes that have nothing to do with each other. us: half of a "
     "round trip (memory: "
@@ -63,7 +63,7 @@ constexpr const char* kAbout =
     "Example: ronde-fifo -b 8 -e 4194304 socket plain";
 
 struct Order {
-  std::vector<std::string> kinds{"inproc", "shm", "socket", "plain", "memory"};
+  std::vector<std::string> kinds{"inproc", "shm", "net", "socket", "plain", "memory"};
   size_t least = 8;
   size_t most = 4 << 20;
   size_t factor = 8;
@@ -80,7 +80,7 @@ Result<std::unique_ptr<Line>> make_line(const std::string& kind, int party, int 
   if (kind == "socket") return make_net_line(party, sockets, board);
   if (kind == "plain") return make_socket_line(party, sockets, board);
   if (kind == "memory") return make_memory_line();
-  return make_fabric_line(party, board);
+  return make_fabric_line(party, kind == "net", board);
 }
 
 /// Calls `step` until it has done something.
@@ -246,8 +246,8 @@ int main(int argc, char** argv) {
   using namespace ronde::fifo_tool;
   CLI::App app(kAbout, "ronde-fifo");
   Order order;
-  app.add_option("kinds", order.kinds, "what to measure: inproc, shm, socket, plain, memory; all where none is named")
-      ->check(CLI::IsMember({"inproc", "shm", "socket", "plain", "memory"}));
+  app.add_option("kinds", order.kinds, "what to measure: inproc, shm, net, socket, plain, memory; all where none is named")
+      ->check(CLI::IsMember({"inproc", "shm", "net", "socket", "plain", "memory"}));
   app.add_option("-b", order.least, "least size in bytes")->check(CLI::Range(size_t{1}, kMostBytes))->capture_default_str();
   app.add_option("-e", order.most, "largest size in bytes")->check(CLI::Range(size_t{1}, kMostBytes))->capture_default_str();
   app.add_option("-f", order.factor, "from one size to the next")->check(CLI::Range(2, 1024))->capture_default_str();
