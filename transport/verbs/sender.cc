@@ -217,7 +217,7 @@ Result<> VerbsSender::complete() {
       continue;
     }
     ++changes_;
-    broken_since_ = 0;
+    until_ = 0;
     attempts_ = 0;
     if (!completion->receive) {
       --message_of(completion->id).missing;
@@ -299,10 +299,13 @@ Result<> VerbsSender::write_part(uint64_t number, uint32_t part, uint32_t parts)
 Result<> VerbsSender::broken(std::string why, bool mendable) {
   RONDE_TRY(wire_->move());  // whether the peer is still there
   if (!mendable || settings_.rebuild_window <= 0) return fail(Code::remote_error, std::move(why), Scope::connection);
-  // Nothing under way: whatever broke before has been mended long ago.
-  if (broken_since_ == 0 || done_ == posted_) {
-    broken_since_ = now_ns();
+  const uint64_t until = now_ns() + static_cast<uint64_t>(settings_.rebuild_window * 1e9);
+  if (until_ == 0 || done_ == posted_) {
+    // Nothing under way: whatever broke before has been mended long ago.
+    until_ = until;
     attempts_ = 0;
+  } else if (attempts_ < ports_->size()) {
+    until_ = until;  // adapters try long before they give up: each port gets its time
   }
   broken_by_ = std::move(why);
   RONDE_INFO(net, "NET/IB making the queue pairs anew, since {}", broken_by_);
@@ -322,7 +325,7 @@ Result<> VerbsSender::pause(uint64_t nanoseconds) {
 
 Result<> VerbsSender::look_at_window() {
   const uint64_t now = now_ns();
-  if (static_cast<double>(now - broken_since_) <= settings_.rebuild_window * 1e9) {
+  if (now <= until_) {
     if (stage_ == Stage::asking) set_timer(kPatience);
     return {};
   }

@@ -90,7 +90,7 @@ class VerbsSender final : public Sender {
   uint64_t done_ = 0;     // of these, ended
   uint64_t changes_ = 0;  // that may let a message be posted, or have ended one
 
-  uint64_t broken_since_ = 0;  // now_ns; 0: it is not, or something has passed since
+  uint64_t until_ = 0;  // now_ns, until which it is tried to mend the connection; 0: it is well, or something has passed since
   std::string broken_by_;
   uint32_t attempts_ = 0;  // since then
   uint64_t next_ = 0;      // now_ns of the next

@@ -220,21 +220,40 @@ TEST_CASE("IB: a link that fails for good", "[vm]") {
 }
 
 TEST_CASE("IB: where a link fails for good another one takes over", "[vm]") {
-  // The sender's, then the receiver's that it was connected to.
-  const auto from = open_ib({{"NCCL_IB_HCA", "=rxe0,rxe1"}}), to = open_ib({{"NCCL_IB_HCA", "=rxe2,rxe3"}});
-  for (const char* link : {"p0", "p2"}) {
-    INFO(link);
-    Traffic traffic(*from, *to, 8, 70000, 0, 0);
-    CHECK(contains(traffic.sender().describe(), "rxe0:1 (GID 1, 10.2.0.1) to rxe2:1 (GID 1, 10.2.0.3)"));
-    CHECK(traffic.carry(some_sizes(90), [&](size_t came) {
-      if (came == 20) shell(std::string("ip link set ") + link + " down");
-    }) == "");
-    const std::string after = traffic.sender().describe();
-    INFO(after);
-    CHECK(contains(after, std::string(link) == "p0" ? "rxe1:1 (GID 1, 10.2.0.2) to rxe" : "to rxe3:1 (GID 1, 10.2.0.4)"));
-    shell(std::string("ip link set ") + link + " up");
-    await_port("ACTIVE", std::string(link) == "p0" ? "rxe0" : "rxe2");
-  }
+  struct Case {
+    const char* cut;
+    const char* mend;
+    const char* adapter;
+    const char* after;
+    Settings settings;
+  };
+  // The sender's; the receiver's that it was connected to; one whose port stays active, where an adapter tries for longer than
+  // the window is.
+  const Case which = GENERATE(Case{"p0 down", "p0 up", "rxe0", "rxe1:1 (GID 1, 10.2.0.2) to rxe", {}},
+                              Case{"p2 down", "p2 up", "rxe2", "to rxe3:1 (GID 1, 10.2.0.4)", {}},
+                              Case{"p0 nomaster",
+                                   "p0 master sw",
+                                   "rxe0",
+                                   "rxe1:1 (GID 1, 10.2.0.2) to rxe",
+                                   {{"RONDE_IB_REBUILD_WINDOW", "2"}, {"RONDE_IB_TIMEOUT", "17"}}});
+  INFO(which.cut);
+  const auto open = [&](const char* adapters) {
+    Settings settings = which.settings;
+    settings.insert({"NCCL_IB_HCA", adapters});
+    return open_ib(settings);
+  };
+  const auto from = open("=rxe0,rxe1"), to = open("=rxe2,rxe3");
+  Traffic traffic(*from, *to, 8, 70000, 0, 0);
+  CHECK(contains(traffic.sender().describe(), "rxe0:1 (GID 1, 10.2.0.1) to rxe2:1 (GID 1, 10.2.0.3)"));
+  const std::string link = "ip link set ";
+  CHECK(traffic.carry(some_sizes(90), [&](size_t came) {
+    if (came == 20) shell(link + which.cut);
+  }) == "");
+  const std::string after = traffic.sender().describe();
+  INFO(after);
+  CHECK(contains(after, which.after));
+  shell(link + which.mend);
+  await_port("ACTIVE", which.adapter);
 }
 
 TEST_CASE("IB: a peer that is killed", "[vm]") {
