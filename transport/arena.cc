@@ -59,6 +59,14 @@ Result<std::shared_ptr<Arena>> Arena::create(const ArenaShape& shape, bool share
   return arena;
 }
 
+Result<std::shared_ptr<Arena>> Arena::mirror(const ArenaShape& shape, int writer) {
+  ArenaShape one = shape;
+  one.ranks = 1;
+  RONDE_TRY(std::shared_ptr<Arena> arena, create(one, false));
+  arena->first_writer_ = writer;
+  return arena;
+}
+
 Result<std::shared_ptr<Arena>> Arena::open(int fd, const ArenaShape& shape) {
   RONDE_TRY(Mapping memory, Mapping::shared(fd, arena_bytes(shape)));
   std::shared_ptr<Arena> arena(new Arena(shape, std::move(memory)));
@@ -76,7 +84,7 @@ bool Arena::closed() const { return header().closed.load(std::memory_order_seq_c
 
 std::atomic<uint64_t>& Arena::entry(int writer, int link) const {
   auto* table = reinterpret_cast<std::atomic<uint64_t>*>(memory_.data() + table_at(shape_));
-  return table[static_cast<size_t>(writer) * shape_.links + static_cast<size_t>(link)];
+  return table[static_cast<size_t>(writer - first_writer_) * shape_.links + static_cast<size_t>(link)];
 }
 
 FifoView Arena::view_at(uint64_t offset) const {

@@ -39,9 +39,12 @@ class Arena {
  public:
   /// A new arena. `shareable`: in a memfd whose descriptor stays open until close_descriptor; otherwise for this process alone.
   static Result<std::shared_ptr<Arena>> create(const ArenaShape& shape, bool shareable);
+  /// One of this process alone that stands for a peer's towards one rank: it has room for what `writer` writes, and no wait set.
+  static Result<std::shared_ptr<Arena>> mirror(const ArenaShape& shape, int writer);
   /// Maps an arena that a peer has made; `fd` may be closed afterwards. internal_error if it is not of this shape.
   static Result<std::shared_ptr<Arena>> open(int fd, const ArenaShape& shape);
 
+  /// Of a mirror: with one rank.
   const ArenaShape& shape() const { return shape_; }
   size_t bytes() const { return memory_.size(); }
   int descriptor() const { return fd_.get(); }
@@ -65,6 +68,7 @@ class Arena {
   FifoView view_at(uint64_t offset) const;
 
   ArenaShape shape_;
+  int first_writer_ = 0;  // the writer of the table's first row
   Mapping memory_;
   UniqueFd fd_;
 };

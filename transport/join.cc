@@ -128,7 +128,7 @@ Result<PeerAddress> open_all(const FabricRequest& request, Joined& joined) {
   if (joined.net != nullptr) joined.station = make_station(request, joined);
   for (size_t peer = 0; peer < joined.peers.size(); ++peer) {
     JoinedPeer& it = joined.peers[peer];
-    const PeerRequest wanted{joined.process, joined.watch, static_cast<int>(peer), &mine, &(*joined.infos)[peer], joined.station};
+    const PeerRequest wanted{joined.process, joined.watch, joined.rank, static_cast<int>(peer), &mine, &(*joined.infos)[peer], joined.station};
     RONDE_TRY(it.end, it.transport->open(wanted));
     RONDE_TRY(it.end->describe_self(&address));
   }

@@ -87,6 +87,7 @@ class PeerEnd {
 struct PeerRequest {
   std::shared_ptr<Process> process;
   std::shared_ptr<DeathWatch> watch;
+  int rank = 0;
   int peer = 0;
   const PeerInfo* mine = nullptr;
   const PeerInfo* theirs = nullptr;

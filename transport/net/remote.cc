@@ -13,12 +13,12 @@ namespace {
 class Remote final : public PeerEnd {
  public:
   explicit Remote(const PeerRequest& request)
-      : station_(request.station), peer_(request.peer), shape_(request.mine->shape), near_(same_host(*request.mine, *request.theirs)), route_(fmt::format("NET/{}", station_->net().name())) {
+      : station_(request.station), rank_(request.rank), peer_(request.peer), shape_(request.mine->shape), near_(same_host(*request.mine, *request.theirs)), route_(fmt::format("NET/{}", station_->net().name())) {
     for (const Device& device : station_->net().devices()) gathers_ = gathers_ && device.gathers;
   }
 
   Result<> map(const PeerAddress&, const WaitLimit&) override {
-    RONDE_TRY(mirror_, Arena::create(shape_, false));
+    RONDE_TRY(mirror_, Arena::mirror(shape_, rank_));
     station_->attach(peer_, mirror_);
     return {};
   }
@@ -50,6 +50,7 @@ class Remote final : public PeerEnd {
 
  private:
   std::shared_ptr<Station> station_;
+  int rank_;
   int peer_;
   ArenaShape shape_;
   bool near_;  // on this host, but without a way to share memory
