@@ -38,7 +38,7 @@ TEST_CASE("IB: in a virtual machine with Soft-RoCE", "[net][vm]") {
 #endif
   const Scratch folder;
   fill(folder);
-  const Outcome machine = run_command(fs::absolute(std::string(kVm) + "run").string() + " -t 200 " + folder.root() + " sh all");
+  const Outcome machine = run_command(fs::absolute(std::string(kVm) + "run").string() + " -t 240 " + folder.root() + " sh all");
   if (machine.status == 3) RONDE_SKIP("there can be no virtual machine: " + machine.err.substr(0, machine.err.find('\n')));
   INFO(machine.out << machine.err);
   CHECK(machine.status == 0);
