@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace ronde {
 
@@ -23,7 +24,7 @@ class DeathWatch {
   std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   Callback callback_;
-  std::thread::id teller_;  // the thread that runs the callback
+  std::vector<std::thread::id> tellers_;  // the threads that run the callback: monitors and bootstraps tell at once
   bool cancelled_ = false;
 };
 

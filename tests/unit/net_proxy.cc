@@ -1,7 +1,15 @@
-// Where a proxy runs.
+// Where a proxy runs, who wakes whom, and how it ends.
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/fd.h"
 #include "support/catch.h"
 #include "support/scratch.h"
+#include "transport/death.h"
 #include "transport/net/proxy.h"
+#include "unit/net_pairs.h"
 
 using namespace ronde;
 using topo::CpuMask;
@@ -20,4 +28,146 @@ TEST_CASE("a proxy goes to the CPUs near its device, as far as it may", "[net]")
   CHECK(near("everywhere\n") == allowed);
   CHECK(net::cpus_near("", allowed) == allowed);
   CHECK(net::cpus_near("/nowhere", allowed) == allowed);
+}
+
+namespace {
+
+/// A flow that does what a test says.
+struct TestFlow final : net::Flow {
+  std::function<Result<bool>()> on_pump = [] { return false; };
+  std::function<Result<bool>()> on_arm = [] { return true; };
+  std::function<void()> on_broken = [] {};
+  UniqueFd event{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  std::atomic<int> pumps{0}, arms{0}, signals{0}, breaks{0};
+
+  Result<bool> pump() override {
+    ++pumps;
+    return on_pump();
+  }
+  bool unfinished() const override { return false; }
+  bool settled() const override { return true; }
+  std::vector<int> descriptors() const override { return {event.get()}; }
+  void signalled() override {
+    uint64_t count = 0;
+    if (read(event.get(), &count, sizeof count) > 0) ++signals;
+  }
+  Result<bool> arm() override {
+    ++arms;
+    return on_arm();
+  }
+  void broken(Error) override {
+    ++breaks;
+    on_broken();
+  }
+  void signal() {
+    const uint64_t one = 1;
+    REQUIRE(write(event.get(), &one, sizeof one) == sizeof one);
+  }
+};
+
+Error breakage() { return fail(Code::remote_error, "as ordered by a test"); }
+
+}  // namespace
+
+TEST_CASE("a flow that breaks is told once and not touched again, wherever it breaks", "[net]") {
+  const auto proxy = *net::Proxy::of("test:breaks", "");
+  const auto flow = std::make_shared<TestFlow>();
+  std::atomic<int> pumps{-1};
+  flow->on_broken = [&] { pumps = flow->pumps.load(); };
+  SECTION("while it is pumped") { flow->on_pump = []() -> Result<bool> { return breakage(); }; }
+  SECTION("while it is armed") { flow->on_arm = []() -> Result<bool> { return breakage(); }; }
+  proxy->add(flow);
+  REQUIRE(test::until([&] { return pumps >= 0; }));
+  const auto other = std::make_shared<TestFlow>();
+  proxy->add(other);
+  REQUIRE(test::until([&] { return other->arms > 2 || (proxy->take_over(), false); }));  // passes enough
+  CHECK(flow->breaks == 1);
+  CHECK(flow->pumps == pumps);
+  proxy->remove(other);
+}
+
+TEST_CASE("a proxy may be let go of by its own thread", "[net]") {
+  for (int round = 0; round < 20; ++round) {
+    auto proxy = *net::Proxy::of("test:orphan", "");
+    const std::weak_ptr<net::Proxy> watched = proxy;
+    const auto flow = std::make_shared<TestFlow>();
+    std::atomic<bool> go{false};
+    flow->on_pump = [&]() -> Result<bool> {
+      if (go) return breakage();
+      return false;
+    };
+    flow->on_broken = [&] { proxy.reset(); };
+    proxy->add(flow);
+    go = true;
+    flow->signal();
+    REQUIRE(test::until([&] { return watched.expired(); }));
+    REQUIRE(test::until([&] { return flow.use_count() == 1; }));  // the thread has nothing of ours any more
+  }
+}
+
+TEST_CASE("a helper says that another thread is inside, whose pass may miss what it wants", "[net]") {
+  const auto proxy = *net::Proxy::of("test:busy", "");
+  const auto flow = std::make_shared<TestFlow>();
+  std::atomic<bool> inside{false}, leave{false};
+  flow->on_pump = [&]() -> Result<bool> {
+    inside = true;
+    while (!leave) std::this_thread::yield();
+    return false;
+  };
+  proxy->add(flow);
+  REQUIRE(test::until([&] { return inside.load(); }));
+  CHECK(proxy->help() == net::Proxy::Help::busy);
+  leave = true;
+  CHECK(test::until([&] { return proxy->help() == net::Proxy::Help::still; }));
+  proxy->remove(flow);
+}
+
+// Descriptors that have to be armed show one thing and then nothing: when a helper takes it, the thread must not sleep on.
+TEST_CASE("a helper does not leave the thread asleep on descriptors that it has disarmed", "[net]") {
+  const auto proxy = *net::Proxy::of("test:armed", "");
+  const auto flow = std::make_shared<TestFlow>();
+  proxy->add(flow);
+  for (int round = 0; round < 100; ++round) {
+    // Until the thread sleeps on descriptors once more, and not for a helper.
+    int before = flow->arms;
+    const uint64_t quiet = now_ns() + 4 * kMillisecond;
+    REQUIRE(test::until([&] { return now_ns() > quiet; }));
+    REQUIRE(test::until([&] { return flow->arms >= 1; }));
+    before = flow->arms;
+    const int signals = flow->signals;
+    flow->signal();
+    proxy->help();
+    REQUIRE(test::until([&] { return flow->signals == signals + 1; }));
+    CAPTURE(round);
+    REQUIRE(test::until([&] { return flow->arms > before; }));
+  }
+  proxy->remove(flow);
+}
+
+TEST_CASE("whoever waits for a death watch's callbacks waits for all of them", "[net]") {
+  std::atomic<int> inside{0};
+  std::atomic<bool> leave_first{false}, leave_second{false}, cancelled{false};
+  DeathWatch watch([&](int rank, const std::string&) {
+    ++inside;
+    while (!(rank == 1 ? leave_first : leave_second)) std::this_thread::yield();
+    --inside;
+  });
+  std::thread first([&] { watch.tell(1, "of a test"); });
+  std::thread second([&] { watch.tell(2, "of a test"); });
+  const bool both = test::until([&] { return inside == 2; });
+  std::thread cancel([&] {
+    watch.cancel();
+    cancelled = true;
+  });
+  leave_second = true;
+  second.join();
+  const uint64_t later = now_ns() + 20 * kMillisecond;
+  test::until([&] { return now_ns() > later; });
+  const bool early = cancelled;
+  leave_first = true;
+  first.join();
+  cancel.join();
+  CHECK(both);
+  CHECK_FALSE(early);
+  CHECK(inside == 0);
 }

@@ -165,7 +165,7 @@ class FaultyReceiver final : public Faulty<Receiver> {
   }
 
   Result<bool> arm() override {
-    if (inner_ == nullptr || must_ask()) return false;
+    if (inner_ == nullptr || must_ask() || (came_.has_value() && !held())) return false;
     return inner_->arm();
   }
 

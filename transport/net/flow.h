@@ -31,10 +31,12 @@ class Flow {
   virtual void broken(Error error) = 0;
 };
 
-/// What a flow calls.
+/// What a flow calls, and what it needs.
 struct FlowEvents {
-  std::function<void()> moved;        ///< a counter of the FIFO has changed: rings whoever executes the rank
-  std::function<void(Error)> broken;  ///< see Flow::broken
+  std::function<void()> moved;         ///< a counter of the FIFO has changed: rings whoever executes the rank
+  std::function<void(Error)> broken;   ///< see Flow::broken
+  std::shared_ptr<const void> net;     ///< outlives the connection
+  std::shared_ptr<const void> memory;  ///< of the FIFO: likewise
 };
 
 class SendFlow final : public Flow {
@@ -49,7 +51,7 @@ class SendFlow final : public Flow {
   bool settled() const override { return ready_; }
   std::vector<int> descriptors() const override;
   void signalled() override;
-  Result<bool> arm() override { return sender_ == nullptr || sender_->arm(); }
+  Result<bool> arm() override { return sender_ == nullptr ? Result<bool>(true) : sender_->arm(); }
   void broken(Error error) override { events_.broken(std::move(error)); }
 
   /// Ends the connection at once; nothing that was lent is read after this. To be called when no pump() runs or will run.
@@ -70,14 +72,14 @@ class SendFlow final : public Flow {
 
 class RecvFlow final : public Flow {
  public:
-  RecvFlow(const FifoView& fifo, std::unique_ptr<Listener> listener, FlowEvents events) : fifo_(fifo), listener_(std::move(listener)), events_(std::move(events)) {}
+  RecvFlow(const FifoView& fifo, std::unique_ptr<Listener> listener, FlowEvents events) : fifo_(fifo), events_(std::move(events)), listener_(std::move(listener)) {}
 
   Result<bool> pump() override;
   bool unfinished() const override { return false; }
   bool settled() const override { return ready_; }
   std::vector<int> descriptors() const override;
   void signalled() override;
-  Result<bool> arm() override { return receiver_ == nullptr || receiver_->arm(); }
+  Result<bool> arm() override { return receiver_ == nullptr ? Result<bool>(true) : receiver_->arm(); }
   void broken(Error error) override { events_.broken(std::move(error)); }
 
   std::string describe() const { return receiver_ == nullptr ? "" : receiver_->describe(); }
@@ -87,8 +89,8 @@ class RecvFlow final : public Flow {
   Result<bool> set_up();
 
   const FifoView fifo_;
-  std::unique_ptr<Listener> listener_;
   FlowEvents events_;
+  std::unique_ptr<Listener> listener_;
   std::unique_ptr<Receiver> receiver_;
   bool ready_ = false;
   uint64_t posted_ = 0;  // slots for which there is room at the receiver

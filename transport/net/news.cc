@@ -90,7 +90,7 @@ ControlNews read_control(ControlBlock& block) {
   return n;
 }
 
-void write_control(ControlBlock& mirror, const ControlNews& news, bool with_state) {
+void write_control(ControlBlock& mirror, const ControlNews& news) {
   for (size_t i = 0; i < news.history.size(); ++i) {
     const ControlNews::Record& from = news.history[i];
     CallRecord& to = mirror.history[i];
@@ -109,7 +109,6 @@ void write_control(ControlBlock& mirror, const ControlNews& news, bool with_stat
   mirror.waiting_what.store(news.waiting_what, std::memory_order_seq_cst);
   mirror.waiting_sequence.store(news.waiting_sequence, std::memory_order_seq_cst);
   mirror.waiting_count.store(news.waiting_count, std::memory_order_seq_cst);
-  if (with_state) mirror.state.store(news.state, std::memory_order_seq_cst);
 }
 
 }  // namespace ronde::net

@@ -64,7 +64,7 @@ std::optional<News> unpack(std::span<const std::byte> bytes);
 
 /// Reads a control block that its owner may be writing.
 ControlNews read_control(ControlBlock& block);
-/// Makes `mirror`, of which the caller is the only writer, say what `news` says. `state` apart where `with_state` is false.
-void write_control(ControlBlock& mirror, const ControlNews& news, bool with_state);
+/// Makes `mirror`, of which the caller is the only writer, say what `news` says, apart from the state.
+void write_control(ControlBlock& mirror, const ControlNews& news);
 
 }  // namespace ronde::net

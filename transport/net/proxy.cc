@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -69,7 +70,7 @@ Result<std::shared_ptr<Proxy>> Proxy::of(const std::string& name, const std::str
   const std::lock_guard lock(all.mutex);
   std::weak_ptr<Proxy>& known = all.by_name[name];
   if (std::shared_ptr<Proxy> running = known.lock()) return running;
-  std::shared_ptr<Proxy> made(new Proxy);
+  std::shared_ptr<Proxy> made(new Proxy, end);
   RONDE_TRY(made->start(name, pci_path));
   known = made;
   return made;
@@ -85,23 +86,23 @@ Result<> Proxy::start(const std::string& name, const std::string& pci_path) {
   RONDE_TRY(thread_, start_thread(("ronde-" + name).substr(0, 15).c_str(), [this, pci_path] {
     stay_near(pci_path);
     run();
+    if (orphaned_) delete this;
   }));
   return {};
 }
 
-Proxy::~Proxy() {
-  if (forked()) {
-    if (thread_.joinable()) thread_.detach();  // it is the parent's
+// The last who lets go may be the thread itself: a flow that breaks keeps its station while it tells of it, and the station keeps this.
+void Proxy::end(Proxy* proxy) {
+  if (forked()) return;  // the thread, and whatever locks were held, are the parent's
+  proxy->stopping_.store(true, std::memory_order_seq_cst);
+  if (proxy->thread_.get_id() == std::this_thread::get_id()) {
+    proxy->thread_.detach();
+    proxy->orphaned_ = true;
     return;
   }
-  stopping_.store(true, std::memory_order_seq_cst);
-  kick();
-  if (!thread_.joinable()) return;
-  if (thread_.get_id() == std::this_thread::get_id()) {
-    thread_.detach();
-  } else {
-    thread_.join();
-  }
+  proxy->kick();
+  if (proxy->thread_.joinable()) proxy->thread_.join();
+  delete proxy;
 }
 
 void Proxy::add(std::shared_ptr<Flow> flow) {
@@ -119,10 +120,7 @@ void Proxy::remove(const std::shared_ptr<Flow>& flow) {
   if (at == entries_.end()) return;
   last = std::move(*at);
   entries_.erase(at);
-  for (auto it = watchers_.begin(); it != watchers_.end();) {
-    std::erase_if(it->second, [&](const auto& watcher) { return watcher.expired() || watcher.lock() == last; });
-    it = it->second.empty() ? watchers_.erase(it) : std::next(it);
-  }
+  unwatch(last, {});
 }
 
 void Proxy::kick() {
@@ -133,11 +131,19 @@ void Proxy::kick() {
   [[maybe_unused]] const ssize_t n = write(event_.get(), &one, sizeof one);
 }
 
-bool Proxy::help() {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return false;
-  helped_at_.store(now_ns(), std::memory_order_relaxed);
-  return pass(std::move(lock));
+Proxy::Help Proxy::help() {
+  std::vector<Broken> broken;
+  bool moved = false, disarmed = false;
+  {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return Help::busy;
+    helped_at_.store(now_ns(), std::memory_order_relaxed);
+    disarmed = take_events() && std::exchange(attentive_, false);
+    moved = pump_all(&broken);
+  }
+  report(std::move(broken));
+  if (disarmed) kick();  // the events that the thread sleeps for are used up; it has to arm the descriptors anew
+  return moved ? Help::moved : Help::still;
 }
 
 void Proxy::take_over() {
@@ -149,22 +155,27 @@ void Proxy::report(std::vector<Broken> broken) {
   for (Broken& one : broken) one.flow->broken(std::move(one.error));
 }
 
-bool Proxy::pass(std::unique_lock<std::mutex> lock) {
+bool Proxy::pass() {
   std::vector<Broken> broken;
-  take_events();
-  const bool moved = pump_all(&broken);
-  lock.unlock();
+  bool moved = false;
+  {
+    const std::lock_guard lock(mutex_);
+    take_events();
+    moved = pump_all(&broken);
+  }
   report(std::move(broken));
   return moved;
 }
 
-// Leaves event_ as it is: the thread alone takes it back, so that no helper can swallow what was to wake it.
-void Proxy::take_events() {
+// True if a flow's descriptor has shown something. Leaves event_ as it is: the thread alone takes it back, so that no helper can swallow what was to wake it.
+bool Proxy::take_events() {
+  bool any = false;
   std::array<epoll_event, 64> events;
   const int n = epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), 0);
   for (int i = 0; i < n; ++i) {
     const uint64_t key = events[static_cast<size_t>(i)].data.u64;
     if (key == kNoFlow) continue;
+    any = true;
     const auto found = watchers_.find(static_cast<int>(key - 1));
     if (found == watchers_.end()) continue;
     for (const auto& watcher : found->second) {
@@ -174,18 +185,29 @@ void Proxy::take_events() {
       entry->flow->signalled();
     }
   }
+  return any;
 }
 
-// A descriptor that was closed left the epoll set by itself, so one that is there is watched already.
+// A descriptor that was closed left the epoll set by itself, so one that is there is watched already. It is asked for each time: the number may be another's.
 void Proxy::watch(const std::shared_ptr<Entry>& entry) {
-  const std::vector<int> descriptors = entry->flow->descriptors();
+  std::vector<int> descriptors = entry->flow->descriptors();
   entry->polled = descriptors.empty();
   for (const int fd : descriptors) {
     epoll_event event{.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data = {.u64 = static_cast<uint64_t>(fd) + 1}};
     epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event);  // fails where it is there; where memory is short, the pauses below still find what comes
-    auto& watchers = watchers_[fd];
-    const bool known = std::any_of(watchers.begin(), watchers.end(), [&](const auto& watcher) { return watcher.lock() == entry; });
-    if (!known) watchers.push_back(entry);
+    if (std::find(entry->watched.begin(), entry->watched.end(), fd) == entry->watched.end()) watchers_[fd].push_back(entry);
+  }
+  unwatch(entry, descriptors);
+  entry->watched = std::move(descriptors);
+}
+
+void Proxy::unwatch(const std::shared_ptr<Entry>& entry, const std::vector<int>& but) {
+  for (const int fd : entry->watched) {
+    if (std::find(but.begin(), but.end(), fd) != but.end()) continue;
+    const auto at = watchers_.find(fd);
+    if (at == watchers_.end()) continue;
+    std::erase_if(at->second, [&](const auto& watcher) { return watcher.expired() || watcher.lock() == entry; });
+    if (at->second.empty()) watchers_.erase(at);
   }
 }
 
@@ -217,10 +239,17 @@ bool Proxy::pump_all(std::vector<Broken>* broken) {
     unfinished |= entry->flow->unfinished();
   }
   unfinished_.store(unfinished, std::memory_order_relaxed);
-  std::erase_if(entries_, [&](const auto& entry) {
-    return std::any_of(broken->begin(), broken->end(), [&](const Broken& one) { return one.flow == entry->flow; });
-  });
+  drop(*broken);
   return moved;
+}
+
+void Proxy::drop(const std::vector<Broken>& broken) {
+  if (broken.empty()) return;
+  std::erase_if(entries_, [&](const auto& entry) {
+    const bool gone = std::any_of(broken.begin(), broken.end(), [&](const Broken& one) { return one.flow == entry->flow; });
+    if (gone) unwatch(entry, {});
+    return gone;
+  });
 }
 
 bool Proxy::arm_all(std::vector<Broken>* broken) {
@@ -230,6 +259,7 @@ bool Proxy::arm_all(std::vector<Broken>* broken) {
     if (!armed.ok()) broken->push_back({entry->flow, std::move(armed).error()});
     quiet = quiet && armed.ok() && *armed;
   }
+  drop(*broken);
   return quiet;
 }
 
@@ -245,16 +275,17 @@ int Proxy::patience_ms() const {
 void Proxy::sleep() {
   sleeping_.store(true, std::memory_order_seq_cst);  // then everything is looked at again: see kick()
   std::vector<Broken> broken;
-  bool quiet = false;
+  bool quiet = false, helped = false;
   int patience = 0;
   {
     const std::lock_guard lock(mutex_);
     take_events();
     quiet = !pump_all(&broken) && arm_all(&broken);
     patience = patience_ms();
+    helped = now_ns() - helped_at_.load(std::memory_order_relaxed) < kHelped;
+    attentive_ = quiet && !helped;
   }
   if (quiet && broken.empty() && !stopping_.load(std::memory_order_seq_cst)) {
-    const bool helped = now_ns() - helped_at_.load(std::memory_order_relaxed) < kHelped;
     pollfd something{helped ? event_.get() : epoll_.get(), POLLIN, 0};
     poll(&something, 1, helped ? static_cast<int>(kHelped / kMillisecond) : patience);
   }
@@ -268,7 +299,7 @@ void Proxy::run() {
   int idle = 0;
   while (!stopping_.load(std::memory_order_seq_cst)) {
     if (process_exits()) return;
-    if (pass(std::unique_lock(mutex_))) {
+    if (pass()) {
       idle = 0;
     } else if (++idle <= kYields) {
       sched_yield();

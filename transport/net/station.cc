@@ -16,6 +16,7 @@ namespace {
 constexpr uint32_t kOthers = 16;                 // ranks that a refresh asks beside those that are waited for, in turn
 constexpr uint64_t kReasonTime = 2 * kSecond;    // for which a lost connection waits for a better reason than its own
 constexpr uint64_t kDrainTime = 10 * kSecond;
+constexpr int kOver = -1;                        // the attempt of a connection that was up and has broken
 
 /// Devices worth using: those not much slower than the fastest, or all where speeds are not known.
 std::vector<int> worth_using(std::span<const Device> devices) {
@@ -119,12 +120,15 @@ void Station::hear(int from, const LookNews&) {
 
 void Station::hear(int from, const ControlNews& news) {
   Peer& it = *find(from);
-  const bool waits = leaves(news.state);
-  write_control(it.mirror->control(), news, !waits);
-  if (!waits) return;
+  ControlBlock& mirror = it.mirror->control();
+  write_control(mirror, news);
   {
     const std::lock_guard lock(mutex_);
-    it.leaving = news;
+    if (leaves(news.state)) {
+      it.leaving = news;
+    } else if (takes_nothing_more(news.state) || !takes_nothing_more(mirror.state.load(std::memory_order_seq_cst))) {
+      mirror.state.store(news.state, std::memory_order_seq_cst);  // an answer may come behind the news that its rank has left: nobody comes back
+    }
   }
   settle_leaving(from);
 }
@@ -136,6 +140,7 @@ void Station::hear(int, const MailNews& news) {
 
 bool Station::leaving_applies(int peer) {
   for (const auto& [link, sent] : find(peer)->leaving->sent) {
+    if (!has_link(link)) continue;
     const FifoView fifo = parts_.arena->find_fifo(peer, link);
     if (sent != 0 && (!fifo || fifo.header->tail.load(std::memory_order_seq_cst) < sent)) return false;
   }
@@ -178,6 +183,8 @@ void Station::refresh(std::span<const int> peers) {
 
 // Connections.
 
+bool Station::has_link(int link) const { return link >= 0 && link < static_cast<int>(parts_.arena->shape().links); }
+
 Result<std::shared_ptr<Proxy>> Station::proxy_of(int device) {
   const auto place = static_cast<size_t>(std::find(devices_.begin(), devices_.end(), device) - devices_.begin());
   if (proxies_[place] == nullptr) {
@@ -191,7 +198,8 @@ FlowEvents Station::events_of(int peer, int link, int attempt, bool sends) {
   return {[this] { ring_own(); },
           [weak = weak_from_this(), peer, link, attempt, sends](Error error) {
             if (const auto self = weak.lock()) self->flow_broken(peer, link, attempt, sends, std::move(error));
-          }};
+          },
+          parts_.net, sends ? find(peer)->mirror : parts_.arena};
 }
 
 Result<> Station::open(int peer, int link) {
@@ -223,7 +231,7 @@ void Station::hear(int from, const OpenNews& news) {
     it.recv_proxy->add(it.recv);
     return handle;
   };
-  if (news.link < 0 || news.link >= static_cast<int>(parts_.arena->shape().links) || news.device < 0) return;
+  if (!has_link(news.link) || news.device < 0) return;
   Result<Handle> handle = make();
   if (old != nullptr) old_proxy->remove(old);
   if (handle.ok()) {
@@ -257,17 +265,23 @@ void Station::hear(int from, const ListeningNews& news) {
 }
 
 void Station::hear(int from, const RefusedNews& news) {
+  std::shared_ptr<SendFlow> send;
+  std::shared_ptr<Proxy> proxy;
   {
     const std::lock_guard lock(mutex_);
     const auto found = find(from)->sends.find(news.link);
     if (found == find(from)->sends.end() || found->second.attempt != news.attempt) return;
     found->second.peer_devices = std::max(1, news.devices);
+    send = found->second.send;
+    proxy = found->second.send_proxy;
   }
-  const std::string why = fmt::format("{} does not listen: {}", parts_.name(from), news.why);
-  if (!try_again(from, news.link, news.attempt, why)) lose(from, fail(Code::remote_error, why, Scope::communicator));
+  if (send != nullptr) proxy->remove(send);
+  flow_broken(from, news.link, news.attempt, true,
+              fail(Code::remote_error, fmt::format("{} does not listen: {}", parts_.name(from), news.why), Scope::communicator));
 }
 
-/// Another pair of devices, each of this rank's with each of the peer's. False: all have been tried.
+/// Another pair of devices, each of this rank's with each of the peer's. False: all have been tried. What has been tried again already, or needs it no more,
+/// is left as it is.
 bool Station::try_again(int peer, int link, int attempt, const std::string& why) {
   int next = attempt + 1, device = 0;
   std::shared_ptr<SendFlow> old;
@@ -275,7 +289,8 @@ bool Station::try_again(int peer, int link, int attempt, const std::string& why)
     const std::lock_guard lock(mutex_);
     Link& it = find(peer)->sends[link];
     const auto mine = static_cast<int>(devices_.size());
-    if (cut_ || it.attempt != attempt || next >= mine * it.peer_devices) return false;
+    if (cut_ || it.attempt != attempt) return true;
+    if (next >= mine * it.peer_devices) return false;
     it.attempt = next;
     old = std::exchange(it.send, nullptr);  // has left its proxy when it broke
     device = first_device(peer, link) + next / mine + next % mine;
@@ -285,7 +300,7 @@ bool Station::try_again(int peer, int link, int attempt, const std::string& why)
 }
 
 void Station::flow_broken(int peer, int link, int attempt, bool sends, Error error) {
-  bool settled = true;
+  bool settled = false;
   std::shared_ptr<SendFlow> send;
   std::shared_ptr<RecvFlow> recv;
   {
@@ -295,15 +310,16 @@ void Station::flow_broken(int peer, int link, int attempt, bool sends, Error err
     const auto found = links.find(link);
     if (found == links.end() || found->second.attempt != attempt) return;
     Link& it = found->second;
-    if (sends && it.send != nullptr) settled = it.send->settled();
-    if (!sends && it.recv != nullptr) settled = it.recv->settled();
+    settled = sends ? it.send != nullptr && it.send->settled() : it.recv != nullptr && it.recv->settled();
     if (settled && sends) send = std::exchange(it.send, nullptr);
     if (!sends) recv = std::exchange(it.recv, nullptr);
+    if (settled) it.attempt = kOver;
   }
   // This end goes, so that the peer, which may be the only one who waits, sees it too. (A reader's goes with its flow.)
   if (send != nullptr) send->cut();
   if (!settled && !sends) {  // the writer tries other devices, or tells its rank
     RONDE_INFO(net, "rank {} from {}: {}", rank_, parts_.name(peer), error.what);
+    post(peer, RefusedNews{link, attempt, devices(), error.what});
     return;
   }
   if (!settled && try_again(peer, link, attempt, error.what)) return;
@@ -357,7 +373,11 @@ std::vector<std::shared_ptr<Proxy>> Station::proxies() {
 bool Station::help() {
   due_.store(false, std::memory_order_relaxed);  // before the look
   bool moved = false;
-  for (const auto& proxy : proxies()) moved |= proxy->help();
+  for (const auto& proxy : proxies()) {
+    const Proxy::Help helped = proxy->help();
+    moved |= helped == Proxy::Help::moved;
+    if (helped == Proxy::Help::busy) due_.store(true, std::memory_order_relaxed);
+  }
   return moved;
 }
 
@@ -378,15 +398,36 @@ std::string Station::describe(int peer) {
 
 bool Station::drained(int peer) {
   settle_leaving(peer);
+  {
+    const std::lock_guard lock(mutex_);
+    if (find(peer)->lost.has_value()) return true;
+  }
+  return !undelivered(peer);
+}
+
+/// Something lies in a FIFO that its reader may still want.
+bool Station::undelivered(int peer) {
   const std::lock_guard lock(mutex_);
   const Peer& it = *find(peer);
-  if (it.gone.load(std::memory_order_seq_cst) || it.lost.has_value()) return true;
-  if (takes_nothing_more(it.mirror->control().state.load(std::memory_order_seq_cst)) || it.leaving.has_value()) return true;
+  if (it.gone.load(std::memory_order_seq_cst)) return false;
+  if (takes_nothing_more(it.mirror->control().state.load(std::memory_order_seq_cst)) || it.leaving.has_value()) return false;
   for (const auto& [link, one] : it.sends) {
     const FifoView fifo = it.mirror->find_fifo(rank_, link);
-    if (fifo && fifo.header->head.load(std::memory_order_seq_cst) != fifo.header->tail.load(std::memory_order_seq_cst)) return false;
+    if (fifo && fifo.header->head.load(std::memory_order_seq_cst) != fifo.header->tail.load(std::memory_order_seq_cst)) return true;
   }
-  return true;
+  return false;
+}
+
+/// Tells a peer that does not get what this rank had sent it: it would wait for ever, and nobody would be left to say why.
+void Station::own_up(int peer) {
+  std::string why = fmt::format("it was not taken in {} s", kDrainTime / kSecond);
+  {
+    const std::lock_guard lock(mutex_);
+    if (find(peer)->lost.has_value()) why = find(peer)->lost->what;
+  }
+  RONDE_WARN("rank {} leaves its communicator though {} has not taken all that was sent to it: {}", rank_, parts_.name(peer), why);
+  post(peer, MailNews{static_cast<uint32_t>(Code::remote_error), fmt::format("rank {} has left before all that it had sent to rank {} could be delivered: {}",
+                                                                             rank_, peer, why)});
 }
 
 void Station::cut() {
@@ -416,16 +457,14 @@ void Station::cut() {
 void Station::close() {
   if (closed_.load(std::memory_order_seq_cst)) return;
   const uint64_t until = now_ns() + kDrainTime;
-  for (size_t peer = 0; peer < peers_.size(); ++peer) {
-    if (peers_[peer] == nullptr) continue;
-    while (!drained(static_cast<int>(peer))) {
-      if (now_ns() > until) {
-        RONDE_WARN("rank {} leaves its communicator though {} has not taken all that was sent to it", rank_, parts_.name(static_cast<int>(peer)));
-        break;
-      }
+  for (size_t number = 0; number < peers_.size(); ++number) {
+    const int peer = static_cast<int>(number);
+    if (find(peer) == nullptr) continue;
+    while (!drained(peer) && now_ns() <= until) {
       if (!help()) usleep(100);
     }
-    nudge(static_cast<int>(peer));
+    if (undelivered(peer)) own_up(peer);
+    nudge(peer);
   }
   rest(true);
   closed_.store(true, std::memory_order_seq_cst);

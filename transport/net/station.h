@@ -90,6 +90,7 @@ class Station : public std::enable_shared_from_this<Station> {
   };
 
   Peer* find(int peer) const;
+  bool has_link(int link) const;
   bool post(int peer, const News& news);
   void on_post(int from, std::span<const std::byte> message);
   void on_gone(int peer, const Error& why);
@@ -113,6 +114,8 @@ class Station : public std::enable_shared_from_this<Station> {
   void lose(int peer, Error error);
   void ring_own();
   bool drained(int peer);
+  bool undelivered(int peer);
+  void own_up(int peer);
   std::vector<std::shared_ptr<Proxy>> proxies();
 
   StationParts parts_;
