@@ -238,7 +238,9 @@ void Runner::look(bool blocking) {
 /// Called after a pass in which nothing moved: spins, yields, then sleeps and looks at why.
 void Runner::wait(bool blocking, const std::function<bool()>& ready) {
   for (const auto& seat : seats_) {
-    if (seat->fabric().help()) return;
+    if (!seat->fabric().help()) continue;
+    if (++busy_passes_ % kBusyPasses == 0) look(blocking);  // what moved may have been others' alone
+    return;
   }
   ++idle_looks_;
   int spin = 100, yields = 10;
