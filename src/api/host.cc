@@ -46,7 +46,7 @@ std::string transports_of(ronde::Communicator& comm) {
     if (peer != comm.rank()) names.insert(comm.fabric().transport(peer));
   }
   std::string text;
-  for (const std::string_view name : names) text += (text.empty() ? "" : "+") + std::string(name);
+  for (const std::string_view name : names) text.append(text.empty() ? "" : "+").append(name);
   return text.empty() ? "self" : text;
 }
 

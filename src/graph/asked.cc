@@ -30,7 +30,7 @@ struct Kind {
 
 std::string words(const std::vector<int>& numbers) {
   std::string text;
-  for (const int number : numbers) text += (text.empty() ? "" : " ") + std::to_string(number);
+  for (const int number : numbers) text.append(text.empty() ? "" : " ").append(std::to_string(number));
   return text;
 }
 

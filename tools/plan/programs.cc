@@ -127,7 +127,7 @@ Result<std::vector<PlacedSchedule>> programs_of(const ProgramOptions& options) {
 Result<std::string> show_text(const ProgramOptions& options) {
   RONDE_TRY(const std::vector<PlacedSchedule> list, programs_of(options));
   std::string text;
-  for (const PlacedSchedule& one : list) text += (text.empty() ? "" : "\n") + to_text(one.schedule);
+  for (const PlacedSchedule& one : list) text.append(text.empty() ? "" : "\n").append(to_text(one.schedule));
   return text;
 }
 
