@@ -325,3 +325,27 @@ TEST_CASE("where descriptors are short, who comes is let in later", "[net]") {
   Pair pair{std::move(sender), nullptr};
   CHECK(until([&] { return pair.step(*listener); }));
 }
+
+TEST_CASE("where descriptors stay short, both ends say so", "[net]") {
+  const auto net = loopback_net();
+  auto listener = *net->listen(0);
+  auto sender = *net->connect(0, listener->handle());
+  rlimit limit{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  rlimit few = limit;
+  few.rlim_cur = 0;
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &few) == 0);
+  const auto sends = sender->ready();
+  std::string receives;
+  until([&] {
+    const auto came = listener->accept();
+    if (!came.ok()) receives = came.error().what;
+    return !came.ok();
+  });
+  REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+  REQUIRE_FALSE(sends.ok());
+  for (const std::string& text : {sends.error().what, receives}) {
+    CHECK(contains(text, "Too many open files"));
+    CHECK(contains(text, "ulimit -n"));
+  }
+}

@@ -9,6 +9,7 @@
 #include <fmt/core.h>
 
 #include "base/clock.h"
+#include "base/fd.h"
 #include "base/lists.h"
 
 namespace ronde::net {
@@ -142,7 +143,10 @@ Result<bool> Dial::step() {
 Result<bool> Dial::failed(int errno_value) {
   calls_.clear();
   last_[way_] = errno_value;
-  if (errno_value == EMFILE || errno_value == ENFILE) return fail(Code::system_error, trouble(), Scope::communicator);
+  if (errno_value == EMFILE || errno_value == ENFILE) {
+    return system_failure(errno_value, fmt::format("connecting to {} over {} ({})", to_string(way().to), interface_, descriptor_use()),
+                          "raise `ulimit -n` if it is the descriptors", Scope::communicator);
+  }
   hopeful_ = hopeful_ || may_be_better_later(errno_value);
   if (++way_ < ways_.size()) return false;
   way_ = 0;

@@ -98,6 +98,10 @@ Result<std::vector<BootFd>> Door::take(uint64_t number) {
   if (at->second.missing > 0) {
     accept_all();
     hear_all();
+    if (full_since_ != 0 && now_ns() - full_since_ > kFull) {
+      errno = full_errno_;
+      return no_descriptor("accepting connections of the network Socket, for some seconds");
+    }
   }
   if (at->second.missing > 0) return std::vector<BootFd>{};
   std::vector<BootFd> streams = std::move(at->second.streams);
@@ -117,17 +121,23 @@ bool Door::accept_one() {
   BootFd fd(accept4(listening_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (!fd) {
     const int why = errno;
-    if (why == EAGAIN || why == EWOULDBLOCK) return false;
+    if (why == EAGAIN || why == EWOULDBLOCK) {
+      full_since_ = 0;
+      return false;
+    }
     const bool full = why == EMFILE || why == ENFILE || why == ENOBUFS || why == ENOMEM;
     if (!full) return true;  // the caller's trouble: it has gone, or its network has
     if (!callers_.empty()) {
       callers_.erase(callers_.begin());
       return true;
     }
+    full_errno_ = why;
+    if (full_since_ == 0) full_since_ = now_ns();
     log_once(fmt::format("a connection waits to be accepted: {} ({}); raise `ulimit -n` if it is the descriptors", strerror(why),
                          descriptor_use()));
     return false;  // the next take() tries again
   }
+  full_since_ = 0;
   if (callers_.size() >= kMaxPending) callers_.erase(callers_.begin());
   const uint64_t number = next_++;
   epoll_event event{.events = EPOLLIN | EPOLLRDHUP, .data = {.u64 = number}};

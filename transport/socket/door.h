@@ -34,13 +34,14 @@ class Door {
   Result<uint64_t> await(const Secret& secret, const Buffers& buffers);
   void forget(uint64_t number);
   /// Lets in who stands outside, turns strangers away, and gives the streams of connection `number`, in order, if all have come;
-  /// else none.
+  /// else none. An error where nobody could be let in for kFull, since descriptors or memory are used up.
   Result<std::vector<BootFd>> take(uint64_t number);
   /// To be watched by who waits for `number`: what take() looks at, and that somebody else's take() has let its streams in.
   std::vector<int> descriptors(uint64_t number) const;
 
   static constexpr size_t kMaxPending = 256;  ///< callers that have not proven themselves; the oldest go when there are more
   static constexpr uint64_t kPatience = 10 * kSecond;
+  static constexpr uint64_t kFull = 3 * kSecond;
 
  private:
   struct Awaited {
@@ -75,6 +76,8 @@ class Door {
   std::map<uint64_t, Awaited> awaited_;
   std::map<uint64_t, Caller> callers_;  // by order of coming
   uint64_t next_ = 1;                   // numbers both
+  uint64_t full_since_ = 0;             // now_ns since which nobody can be let in; 0: they can
+  int full_errno_ = 0;
 };
 
 }  // namespace ronde::net
