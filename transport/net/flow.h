@@ -5,7 +5,6 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "fifo/fifo.h"
@@ -56,7 +55,6 @@ class SendFlow final : public Flow {
 
   /// Ends the connection at once; nothing that was lent is read after this. To be called when no pump() runs or will run.
   void cut();
-  std::string describe() const { return sender_ == nullptr ? "" : sender_->describe(); }
 
  private:
   Result<bool> post();
@@ -81,8 +79,6 @@ class RecvFlow final : public Flow {
   void signalled() override;
   Result<bool> arm() override { return receiver_ == nullptr ? Result<bool>(true) : receiver_->arm(); }
   void broken(Error error) override { events_.broken(std::move(error)); }
-
-  std::string describe() const { return receiver_ == nullptr ? "" : receiver_->describe(); }
 
  private:
   Result<bool> take();

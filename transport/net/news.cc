@@ -53,6 +53,10 @@ News get(Kind kind, Reader& in) {
 
 }  // namespace
 
+bool takes_nothing_more(uint32_t state) {
+  return state != static_cast<uint32_t>(RankState::joining) && state != static_cast<uint32_t>(RankState::alive);
+}
+
 Bytes pack(const News& news) {
   Writer out;
   out.put(static_cast<uint8_t>(news.index()));

@@ -58,6 +58,9 @@ struct MailNews {
 
 using News = std::variant<OpenNews, ListeningNews, RefusedNews, LookNews, ControlNews, MailNews>;
 
+/// Whether a rank whose control block says that RankState reads no slot any more.
+bool takes_nothing_more(uint32_t state);
+
 Bytes pack(const News& news);
 /// nullopt for what no rank of this library sends.
 std::optional<News> unpack(std::span<const std::byte> bytes);

@@ -61,8 +61,6 @@ class Station : public std::enable_shared_from_this<Station> {
   void rest(bool sleeps);
 
   bool alive(int peer) const;
-  /// The connections in use, for the log: "" where there is none yet.
-  std::string describe(int peer);
 
   /// Nothing more goes out or comes in, and nothing lent is read after this.
   void cut();
