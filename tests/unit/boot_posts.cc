@@ -185,7 +185,8 @@ TEST_CASE("posting works while the abort word is up and after an exchange has fa
     Counter counter(3, findings);
     (*joined)->listen_posts(std::ref(counter), nullptr);
     abort.raise();
-    findings.expect(!(*joined)->barrier().ok(), "the exchange ends");
+    // One rank stays away: an exchange for which all has come already ends well, abort or not.
+    if (rank != 2) findings.expect(!(*joined)->barrier().ok(), "the exchange ends");
     for (int peer = 0; peer < 3; ++peer) findings.expect((*joined)->post(peer, number(0)).ok(), "post");
     findings.expect(comes([&] { return counter.count == 3; }), "all come");
     ++done;
