@@ -37,8 +37,9 @@ Result<> Station::open(int peer, int link) {
     const std::lock_guard lock(mutex_);
     if (!find(peer)->sends.try_emplace(link).second) return {};
   }
-  post(peer, OpenNews{link, 0, first_device(peer, link)});
-  return {};
+  if (post(peer, OpenNews{link, 0, first_device(peer, link)})) return {};
+  return fail(Code::invalid_usage, "this rank can ask for no connection any more: it has left the communicator, or was forked from a process that is in it",
+              Scope::communicator);
 }
 
 void Station::hear(int from, const OpenNews& news) {
