@@ -9,6 +9,7 @@
 #include <memory>
 #include <shared_mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/fd.h"
@@ -62,21 +63,22 @@ class Memory {
 
   // Plain memory.
 
-  /// Memory of a device, at a multiple of 512. The error's text says what is short.
-  Result<uint64_t> allocate(int device, size_t bytes, uint64_t peers);
+  /// Memory of a device, of whole pages, not soon where other memory was freed. The error's text says what is short.
+  Result<uint64_t> allocate(int device, size_t bytes);
   /// False: nothing of allocate() or share_in() begins there.
   bool release(uint64_t address);
-  /// What allocate() gave out for `device` and has not got back, in bytes of pages; VMM memory counts with count().
+  /// Bytes of the device's memory that are in use: plain ones, and what count() was told.
   size_t used(int device) const;
-  /// Adds bytes (negative: takes) of memory that others made for the device. False: more than the device has.
+  /// Adds bytes that others made for the device, or takes them back. False: it has no more.
   bool count(int device, int64_t bytes);
   size_t capacity() const { return capacity_; }
 
-  /// Gives devices access to all plain memory of `owner`, now and later (peer access), or takes it.
+  /// Says which devices may reach all plain memory of `owner`, now and later, beside itself (peer access).
   void set_peers(int owner, uint64_t peers);
-  /// How another process can map what allocate() gave at `address`; the address may lie within.
+  uint64_t peers(int owner) const;
+  /// How another process can map the allocation of allocate() that holds `address`.
   Result<Share> share(uint64_t address) const;
-  /// Maps what another process shares; `fd` is not kept.
+  /// Maps what another process shares, for the owner, its peers and `peers`; the descriptor stays the caller's.
   Result<uint64_t> share_in(const Share& share, uint64_t peers);
 
   // Memory of the host.
@@ -114,25 +116,31 @@ class Memory {
   bool is_device_address(uint64_t address) const;
 
  private:
-  struct Window;       // the plain memory of a device
-  struct Reservation;  // addresses for VMM
-  struct Owned;        // an allocation and what must be undone at its end
+  struct Window;        // the plain memory of a device
+  struct Owned;         // an allocation and what must be undone at its end
+  struct Reservation {  // addresses for VMM
+    size_t bytes = 0;
+    std::byte* shadow = nullptr;
+  };
+  using Living = std::map<uint64_t, std::unique_ptr<Owned>>;
 
-  Memory(int devices, size_t bytes);
+  explicit Memory(size_t capacity);
   Owned* holder(uint64_t address) const;
-  Owned& add(std::unique_ptr<Owned> owned);
-  void end(std::map<uint64_t, std::unique_ptr<Owned>>::iterator it);
+  void add(std::unique_ptr<Owned> owned);
+  void end(Living::iterator it);
+  bool taken(uint64_t address, size_t bytes) const;
   bool filled(uint64_t address, size_t bytes) const;
-  const Reservation* reserved(uint64_t address, size_t bytes) const;
-  std::string describe_miss(uint64_t address, size_t bytes) const;
+  std::map<uint64_t, Reservation>::const_iterator reserved(uint64_t address, size_t bytes) const;
+  Result<> map_shadow(uint64_t address, size_t bytes, int fd, uint64_t offset);
+  std::string miss(uint64_t address, size_t bytes) const;
 
   mutable std::shared_mutex mutex_;
   std::atomic<uint64_t> generation_{1};
   size_t capacity_ = 0;
   std::vector<std::unique_ptr<Window>> windows_;
   std::map<uint64_t, Reservation> reservations_;
-  std::map<uint64_t, std::unique_ptr<Owned>> living_;
-  std::map<uint64_t, Owned*> dead_;                ///< by address, the last one there
+  Living living_;
+  std::map<uint64_t, const Owned*> dead_;          ///< by address, the last one there
   std::vector<std::unique_ptr<Owned>> graveyard_;  ///< pointers to dead ones stay good
 };
 
