@@ -1,5 +1,5 @@
-// The binary interface of CUDA's driver API, as far as it is used here: types, codes and numbers under the driver's own names, so that the
-// toolkit's header is needed by nobody. Some of its names are macros there: where both headers are included, this one comes first.
+// The binary interface of CUDA's driver API, as far as it is used here: types, codes and numbers under the driver's own names, so
+// that the toolkit's header is needed by nobody. Some names are macros there: where both headers are included, this comes first.
 #pragma once
 
 #include <cstddef>

@@ -1,0 +1,17 @@
+// The entry points as the emulator exports them.
+#pragma once
+
+#include "device/driver_entries.h"
+
+namespace emu {
+using namespace ronde::cu;
+
+#define EMU_DECLARE(name, suffix, since, parameters) [[gnu::visibility("default")]] CUresult name##suffix parameters;
+extern "C" {
+RONDE_CU_ENTRIES(EMU_DECLARE)
+/// Not the driver's: the text of the process's first failure of a kernel, "" while there is none. Stays valid.
+[[gnu::visibility("default")]] const char* emuLastError();
+}
+#undef EMU_DECLARE
+
+}  // namespace emu
