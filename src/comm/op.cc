@@ -6,11 +6,6 @@
 namespace ronde {
 namespace {
 
-constexpr size_t kGranule = 64;  // blocks and channels begin at cache lines, so that no two ranks write one
-
-size_t round_up(size_t value, size_t to) { return (value + to - 1) / to * to; }
-size_t share(size_t bytes, size_t parts) { return round_up((bytes + parts - 1) / parts, kGranule); }
-
 /// Whether this rank's call reads `send` or writes `recv`, and how many elements.
 struct Touch {
   size_t send = 0, recv = 0;
@@ -33,29 +28,8 @@ Touch touched(const Op& op) {
   return {};
 }
 
-/// The share of channel `c` in the call's blocks.
-BlockTable table_of(const Op& op, int c, int channels, uint32_t blocks) {
-  const size_t bytes = bytes_of(op);
-  const size_t part = share(bytes, static_cast<size_t>(channels));
-  const size_t low = std::min(bytes, static_cast<size_t>(c) * part);
-  const size_t high = std::min(bytes, low + part);
-  const auto send = reinterpret_cast<uintptr_t>(op.send) + low;
-  const auto recv = reinterpret_cast<uintptr_t>(op.recv) + low;
-  const auto before = static_cast<size_t>(op.comm->rank()) * bytes;  // what a buffer with block r only is short of
-  BlockTable table;
-  table.base = {0, send, recv, 0};
-  if (!counts_per_rank(op.coll)) {
-    table.block = blocks <= 1 ? high - low : share(high - low, blocks);
-    table.stride = table.block;
-    table.total = high - low;
-    return table;
-  }
-  table.stride = bytes;
-  table.block = high - low;
-  table.total = table.block * blocks;
-  if (op.coll == Coll::all_gather || op.coll == Coll::gather) table.base[static_cast<size_t>(Buf::input)] -= before;
-  if (op.coll == Coll::reduce_scatter || op.coll == Coll::scatter) table.base[static_cast<size_t>(Buf::output)] -= before;
-  return table;
+CallBuffers buffers_of(const Op& op) {
+  return {reinterpret_cast<uintptr_t>(op.send), reinterpret_cast<uintptr_t>(op.recv), bytes_of(op), op.comm->rank(), op.coll};
 }
 
 void add_lanes(Part& part, const Program& program) {
@@ -70,17 +44,16 @@ Result<> fill_collective(const Op& op, Work& work) {
   work.call.choice = chosen->choice_hash;
   size_t scratch = 0;
   const size_t capacity = op.comm->plans().inputs().slot_capacity;
+  const size_t slice = std::max(size_of(op.type), std::min(choice.slice, capacity) / size_of(op.type) * size_of(op.type));
+  const SlicingRule rule{slice, capacity, chosen->plan->most_blocks, choice.merged};
   for (size_t c = 0; c < chosen->plan->bound.size(); ++c) {
     const Program& program = chosen->plan->programs[c];
     Part part;
     part.bound = &chosen->plan->bound[c];
-    part.table = table_of(op, static_cast<int>(c), choice.channels, program.blocks);
-    // Exactly the same on every rank: sizes and plan shape are. (Adjacent and fitting: see Move.)
-    const bool merged = choice.merged && part.table.stride == part.table.block && chosen->plan->most_blocks * part.table.block <= capacity;
-    const size_t slice = std::max(size_of(op.type), std::min(choice.slice, capacity) / size_of(op.type) * size_of(op.type));
-    part.slicing = slicing_of(part.table, slice, merged);
+    part.table = channel_table(buffers_of(op), static_cast<uint32_t>(c), static_cast<uint32_t>(choice.channels), program.blocks);
+    part.slicing = slicing_of(part.table, rule);
     add_lanes(part, program);
-    scratch += round_up(program.scratch_blocks * part.table.block, kGranule);
+    scratch += to_granule(program.scratch_blocks * part.table.block);
     work.parts.push_back(std::move(part));
   }
   if (scratch != 0) {
@@ -88,7 +61,7 @@ Result<> fill_collective(const Op& op, Work& work) {
     auto at = reinterpret_cast<uintptr_t>(work.copy.data());
     for (Part& part : work.parts) {
       part.table.base[static_cast<size_t>(Buf::scratch)] = at;
-      at += round_up(part.bound->program->scratch_blocks * part.table.block, kGranule);
+      at += to_granule(part.bound->program->scratch_blocks * part.table.block);
     }
   }
   work.keeps = chosen;
