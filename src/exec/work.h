@@ -10,7 +10,7 @@
 
 #include "base/bell.h"
 #include "base/result.h"
-#include "exec/blocks.h"
+#include "plan/blocks.h"
 #include "exec/call.h"
 #include "exec/seat.h"
 #include "plan/program.h"

@@ -16,7 +16,7 @@ inline constexpr uint8_t kMoveFinal = 2;   ///< acc is the collective's result f
 /// Each operand may be absent (count 0, Buf::none). The operands are combined as a left fold in the order of the
 /// arrivals with src inserted before arrival number `src_at` (src_at == in_count: last). With one operand, acc is a copy.
 /// A Move covers the blocks src_block.. and dst_block.. +n_blocks: one slot a block on each connection, or a single slot for all
-/// of them where the call says that they are adjacent and fit (`merged`, see exec/blocks.h).
+/// of them where the call says that they are adjacent and fit (`merged`, see plan/blocks.h).
 struct Move {
   uint32_t in_first = 0;
   uint32_t out_first = 0;
