@@ -3,7 +3,7 @@
 
 #include "device/driver_entries.h"
 
-namespace emu {
+namespace emu::driver {
 using namespace ronde::cu;
 
 #define EMU_DECLARE(name, suffix, since, parameters) [[gnu::visibility("default")]] CUresult name##suffix parameters;
@@ -14,4 +14,4 @@ RONDE_CU_ENTRIES(EMU_DECLARE)
 }
 #undef EMU_DECLARE
 
-}  // namespace emu
+}  // namespace emu::driver

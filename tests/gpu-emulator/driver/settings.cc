@@ -6,7 +6,7 @@
 
 #include "gpu-emulator/memory.h"
 
-namespace emu {
+namespace emu::driver {
 namespace {
 
 using ronde::Code;
@@ -172,4 +172,4 @@ Result<Settings> read_settings() {
   return settings;
 }
 
-}  // namespace emu
+}  // namespace emu::driver

@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "gpu-emulator/exec/launch.h"
 
-namespace emu {
+namespace emu::driver {
 
 struct Settings {
   int devices = 4;                    ///< RONDE_EMU_DEVICES
@@ -40,4 +40,4 @@ struct Settings {
 /// Reads the environment. An unknown word is an error that names it.
 ronde::Result<Settings> read_settings();
 
-}  // namespace emu
+}  // namespace emu::driver
