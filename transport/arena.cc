@@ -18,13 +18,12 @@ namespace {
 constexpr uint64_t kMagic = 0x61726e6564726f31u;
 constexpr size_t round_up(size_t size, size_t unit) { return (size + unit - 1) / unit * unit; }
 
-// header | control block with wait set | table: ranks x links offsets | heap
+// header | control block with wait set | table: writers x links offsets | heap
 constexpr size_t kControlAt = round_up(sizeof(ArenaHeader), 64);
 size_t table_at(const ArenaShape& s) { return kControlAt + control_bytes(static_cast<int>(s.ranks)); }
-size_t connections(const ArenaShape& s) { return size_t{s.ranks} * s.links; }
-size_t heap_at(const ArenaShape& s) { return round_up(table_at(s) + connections(s) * sizeof(uint64_t), page_size()); }
+size_t heap_at(const ArenaShape& s, size_t connections) { return round_up(table_at(s) + connections * sizeof(uint64_t), page_size()); }
 size_t stride(const ArenaShape& s) { return round_up(fifo_bytes(s.slots, s.slot_capacity), 64); }
-size_t arena_bytes(const ArenaShape& s) { return round_up(heap_at(s) + connections(s) * stride(s), page_size()); }
+size_t arena_bytes(const ArenaShape& s, size_t connections) { return round_up(heap_at(s, connections) + connections * stride(s), page_size()); }
 
 }  // namespace
 
@@ -41,8 +40,8 @@ ArenaShape arena_shape(const Config& config, int ranks, int links) {
                     static_cast<uint32_t>(capacity)};
 }
 
-Result<std::shared_ptr<Arena>> Arena::create(const ArenaShape& shape, bool shareable) {
-  const size_t bytes = arena_bytes(shape);
+Result<std::shared_ptr<Arena>> Arena::create(const ArenaShape& shape, Writers writers, bool shareable) {
+  const size_t bytes = arena_bytes(shape, size_t{writers.count} * shape.links);
   UniqueFd fd;
   Mapping memory;
   if (shareable) {
@@ -51,25 +50,22 @@ Result<std::shared_ptr<Arena>> Arena::create(const ArenaShape& shape, bool share
   } else {
     RONDE_TRY(memory, Mapping::anonymous(bytes));
   }
-  RONDE_TRY(commit_pages(memory.data(), heap_at(shape)));
-  std::shared_ptr<Arena> arena(new Arena(shape, std::move(memory)));
+  std::shared_ptr<Arena> arena(new Arena(shape, writers, std::move(memory)));
+  RONDE_TRY(commit_pages(arena->memory_.data(), arena->heap()));
   arena->fd_ = std::move(fd);
   arena->header().magic = kMagic;
   arena->header().shape = shape;
   return arena;
 }
 
-Result<std::shared_ptr<Arena>> Arena::mirror(const ArenaShape& shape, int writer) {
-  ArenaShape one = shape;
-  one.ranks = 1;
-  RONDE_TRY(std::shared_ptr<Arena> arena, create(one, false));
-  arena->first_writer_ = writer;
-  return arena;
-}
+Result<std::shared_ptr<Arena>> Arena::create(const ArenaShape& shape, bool shareable) { return create(shape, all_ranks(shape), shareable); }
+
+Result<std::shared_ptr<Arena>> Arena::mirror(const ArenaShape& shape, int writer) { return create(shape, {writer, 1}, false); }
 
 Result<std::shared_ptr<Arena>> Arena::open(int fd, const ArenaShape& shape) {
-  RONDE_TRY(Mapping memory, Mapping::shared(fd, arena_bytes(shape)));
-  std::shared_ptr<Arena> arena(new Arena(shape, std::move(memory)));
+  const Writers writers = all_ranks(shape);
+  RONDE_TRY(Mapping memory, Mapping::shared(fd, arena_bytes(shape, size_t{writers.count} * shape.links)));
+  std::shared_ptr<Arena> arena(new Arena(shape, writers, std::move(memory)));
   if (arena->header().magic != kMagic || arena->header().shape != shape) {
     return fail(Code::internal_error,
                 "mapping a peer's arena: what the peer has sent is not laid out as an arena of this communicator");
@@ -77,6 +73,7 @@ Result<std::shared_ptr<Arena>> Arena::open(int fd, const ArenaShape& shape) {
   return arena;
 }
 
+size_t Arena::heap() const { return heap_at(shape_, size_t{writers_.count} * shape_.links); }
 ArenaHeader& Arena::header() const { return *reinterpret_cast<ArenaHeader*>(memory_.data()); }
 ControlBlock& Arena::control() const { return *reinterpret_cast<ControlBlock*>(memory_.data() + kControlAt); }
 void Arena::mark_closed() { header().closed.store(1, std::memory_order_seq_cst); }
@@ -84,7 +81,7 @@ bool Arena::closed() const { return header().closed.load(std::memory_order_seq_c
 
 std::atomic<uint64_t>& Arena::entry(int writer, int link) const {
   auto* table = reinterpret_cast<std::atomic<uint64_t>*>(memory_.data() + table_at(shape_));
-  return table[static_cast<size_t>(writer - first_writer_) * shape_.links + static_cast<size_t>(link)];
+  return table[static_cast<size_t>(writer - writers_.first) * shape_.links + static_cast<size_t>(link)];
 }
 
 FifoView Arena::view_at(uint64_t offset) const {
@@ -102,13 +99,13 @@ Result<FifoView> Arena::make_fifo(int writer, int link) {
   std::atomic<uint64_t>& used = header().heap_used;
   uint64_t start = used.load(std::memory_order_relaxed);  // only a number to be had; the table's release publishes what is in it
   do {
-    if (heap_at(shape_) + start + bytes > memory_.size()) {
+    if (heap() + start + bytes > memory_.size()) {
       return fail(Code::internal_error,
-                  fmt::format("making a connection: the arena's heap of {} bytes is used up", memory_.size() - heap_at(shape_)),
+                  fmt::format("making a connection: the arena's heap of {} bytes is used up", memory_.size() - heap()),
                   Scope::communicator);
     }
   } while (!used.compare_exchange_weak(start, start + bytes, std::memory_order_relaxed));
-  const uint64_t offset = heap_at(shape_) + start;
+  const uint64_t offset = heap() + start;
   if (auto done = commit_pages(memory_.data() + offset, bytes); !done) {
     // Given back if nobody has taken more since; otherwise the next attempt takes another place, which the heap has as long as
     // writers fail no more often than connections are left unused.

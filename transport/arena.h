@@ -39,12 +39,11 @@ class Arena {
  public:
   /// A new arena. `shareable`: in a memfd whose descriptor stays open until close_descriptor; otherwise for this process alone.
   static Result<std::shared_ptr<Arena>> create(const ArenaShape& shape, bool shareable);
-  /// One of this process alone that stands for a peer's towards one rank: it has room for what `writer` writes, and no wait set.
+  /// One of this process alone that stands for a peer's towards one rank: it has room for what `writer` writes.
   static Result<std::shared_ptr<Arena>> mirror(const ArenaShape& shape, int writer);
   /// Maps an arena that a peer has made; `fd` may be closed afterwards. internal_error if it is not of this shape.
   static Result<std::shared_ptr<Arena>> open(int fd, const ArenaShape& shape);
 
-  /// Of a mirror: with one rank.
   const ArenaShape& shape() const { return shape_; }
   size_t bytes() const { return memory_.size(); }
   int descriptor() const { return fd_.get(); }
@@ -62,13 +61,20 @@ class Arena {
   FifoView find_fifo(int writer, int link) const;
 
  private:
-  Arena(const ArenaShape& shape, Mapping memory) : shape_(shape), memory_(std::move(memory)) {}
+  struct Writers {
+    int first = 0;
+    uint32_t count = 0;
+  };
+  static Writers all_ranks(const ArenaShape& shape) { return {0, shape.ranks}; }
+  static Result<std::shared_ptr<Arena>> create(const ArenaShape& shape, Writers writers, bool shareable);
+  Arena(const ArenaShape& shape, Writers writers, Mapping memory) : shape_(shape), writers_(writers), memory_(std::move(memory)) {}
+  size_t heap() const;
   ArenaHeader& header() const;
   std::atomic<uint64_t>& entry(int writer, int link) const;
   FifoView view_at(uint64_t offset) const;
 
   ArenaShape shape_;
-  int first_writer_ = 0;  // the writer of the table's first row
+  Writers writers_;  // of the table's rows
   Mapping memory_;
   UniqueFd fd_;
 };

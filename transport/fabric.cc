@@ -33,6 +33,8 @@ class RankFabric final : public Fabric {
   void refresh(std::span<const int> peers) override {
     if (joined_.station != nullptr) joined_.station->refresh(peers);
   }
+  uint64_t ask(std::span<const int> peers) override { return joined_.station == nullptr ? 0 : joined_.station->ask(peers); }
+  bool settled(std::span<const int> peers, uint64_t since) override { return joined_.station == nullptr || joined_.station->settled(peers, since); }
   void report_lost() override {
     if (joined_.station != nullptr) joined_.station->report_lost();
   }

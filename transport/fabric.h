@@ -84,6 +84,11 @@ class Fabric {
   /// Asks ranks of other hosts what their control blocks say; control() shows the answers as they come. To be called now and then while `peers` are waited
   /// for.
   virtual void refresh(std::span<const int> peers) = 0;
+  /// Asks those of `peers` that are on other hosts the same, and passes on the probes that control() of them says. The question's number.
+  virtual uint64_t ask(std::span<const int> peers) = 0;
+  /// Whether those of `peers` that are on other hosts have answered question `since` or a later one, and, if neither they nor this rank have moved since,
+  /// nothing is under way between them any more: all has come, or what has not finds no room until its reader moves.
+  virtual bool settled(std::span<const int> peers, uint64_t since) = 0;
   /// Tells of connections that have been lost, for ranks that wait for nothing. Cheap where there are none.
   virtual void report_lost() = 0;
   /// Devices of the network between hosts that this rank's connections take turns over; 0 where there is no network.

@@ -112,7 +112,10 @@ class Seat : public std::enable_shared_from_this<Seat> {
   bool blocked = false;           ///< as published in the control block
   uint64_t still_since = 0;       ///< when the owner first found it not to move; 0: it moved, or nobody has looked
   int hopeless = -1;              ///< the peer that the last look found not to come any more; what it had sent may still have been on its way
-  uint64_t probe_seen = 0;        ///< value of the control block's probe before the last full look
+  uint64_t probe_seen = 0;        ///< value of the control block's probe that is being answered
+  uint64_t question = 0;          ///< to the awaited ranks, put after that probe
+  bool settled = false;           ///< before the last full look nothing was on its way from them
+  uint64_t returned = 0;          ///< slots that came back, as last published
   Suspicion suspicion;            ///< a cycle of waits that is being proven
 
  private:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/core.h>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/lists.h"
@@ -25,18 +26,43 @@ std::vector<int> awaited(const Work& work) {
   return peers;
 }
 
-/// Writes into the control block for whom this rank waits. True if that is what it said before.
+/// The other ranks for which this rank waits.
+std::vector<int> awaited(Seat& seat) {
+  std::vector<int> peers;
+  for (const Work* work : seat.active) {
+    if (!seat.has_turn(*work)) continue;
+    for (const int peer : awaited(*work)) peers.push_back(peer);
+  }
+  return peers;
+}
+
+/// Counts what has come back of what `work` has sent: a lender that waits for all of it moves with each.
+uint64_t returned(const Work& work) {
+  uint64_t slots = 0;
+  for (const Part& part : work.parts) {
+    for (const Lane& lane : part.lanes) {
+      for (const Move& move : *lane.moves) {
+        for (uint32_t i = 0; i < move.out_count; ++i) slots += part.bound->ports[move.out_first + i]->out.header->head.load(std::memory_order_seq_cst);
+      }
+    }
+  }
+  return slots;
+}
+
+/// Writes into the control block for whom this rank waits. True if that is what it said before, and nothing has come back since.
 bool publish_waits(Seat& seat) {
   ControlBlock& block = seat.control();
   std::atomic<uint64_t>* const words = wait_set(block);
   std::vector<uint64_t> now((static_cast<size_t>(seat.ranks()) + 63) / 64);
   const Work* first = nullptr;
+  uint64_t back = 0;
   for (const Work* work : seat.active) {
     if (!seat.has_turn(*work)) continue;
     if (first == nullptr) first = work;
+    back += returned(*work);
     for (const int peer : awaited(*work)) now[peer / 64] |= uint64_t{1} << (peer % 64);
   }
-  bool same = true;
+  bool same = std::exchange(seat.returned, back) == back;
   for (size_t i = 0; i < now.size(); ++i) {
     if (words[i].load(std::memory_order_relaxed) == now[i]) continue;  // this rank alone writes them
     same = false;
@@ -169,24 +195,29 @@ bool check_age(Seat& seat, Work& work, const std::vector<int>& peers) {
   return false;
 }
 
-/// Every rank that this one waits for, directly or through others; empty as soon as one of them is not blocked.
-std::vector<int> closure(Seat& seat) {
-  std::vector<int> members{seat.rank()};
+/// Every rank that this one waits for, directly or through others, and in `moving` those of them that are not known to be blocked.
+Suspicion closure(Seat& seat, std::vector<int>* moving) {
+  Suspicion found;
+  found.members = {seat.rank()};
   std::vector<bool> seen(seat.ranks());
   seen[seat.rank()] = true;
-  for (size_t i = 0; i < members.size(); ++i) {
-    ControlBlock& block = seat.fabric().control(members[i]);
-    if (block.blocked.load(std::memory_order_seq_cst) == 0) return {};
+  for (size_t i = 0; i < found.members.size(); ++i) {
+    ControlBlock& block = seat.fabric().control(found.members[i]);
+    found.epochs.push_back(block.epoch.load(std::memory_order_seq_cst));  // before what it must still belong to at the end
+    if (block.blocked.load(std::memory_order_seq_cst) == 0) {
+      moving->push_back(found.members[i]);
+      continue;
+    }
     const std::atomic<uint64_t>* const words = wait_set(block);
     for (int peer = 0; peer < seat.ranks(); ++peer) {
       const bool waits = (words[peer / 64].load(std::memory_order_seq_cst) >> (peer % 64) & 1) != 0;
       if (waits && !seen[peer]) {
         seen[peer] = true;
-        members.push_back(peer);
+        found.members.push_back(peer);
       }
     }
   }
-  return members;
+  return found;
 }
 
 bool unchanged(Seat& seat, const Suspicion& suspicion) {
@@ -210,23 +241,39 @@ Error cycle_error(Seat& seat, const Suspicion& suspicion) {
   return fail(Code::invalid_usage, text + "; put sends and receives that depend on each other into one group", Scope::communicator);
 }
 
+/// Asks the ranks that this one waits for, if they are a closed set, to look once more. The lowest of a set asks for all of it; of several sets one in
+/// another, each has its own.
+void suspect(Seat& seat) {
+  std::vector<int> moving;
+  Suspicion found = closure(seat, &moving);
+  if (!moving.empty()) {
+    seat.fabric().ask(moving);  // on other hosts they may have stopped
+    return;
+  }
+  if (*std::min_element(found.members.begin(), found.members.end()) != seat.rank()) return;
+  for (const int member : found.members) {
+    found.asked.push_back(seat.fabric().control(member).probe.fetch_add(1, std::memory_order_seq_cst) + 1);
+    seat.fabric().ring(member);
+  }
+  seat.fabric().ask(found.members);
+  seat.suspicion = std::move(found);
+}
+
 /// One step of proving that a closed set of blocked ranks waits for itself: ask each to look once more at all it waits for, and see that nobody has
 /// moved in between. A rank that moves raises its epoch before it answers again, and what it published before this rank read the epochs is seen by the
-/// look that follows the question; so if all answer and no epoch has changed, no member can ever move.
+/// look that follows the question (between hosts, a look once nothing was under way any more); so if all answer and no epoch has changed, no member can
+/// ever move.
 void follow_cycle(Seat& seat) {
   Suspicion& s = seat.suspicion;
   if (!s.members.empty() && !unchanged(seat, s)) s = {};
   if (s.members.empty()) {
-    s.members = closure(seat);
-    for (const int member : s.members) s.epochs.push_back(seat.fabric().control(member).epoch.load(std::memory_order_seq_cst));
-    for (const int member : s.members) {
-      s.asked.push_back(seat.fabric().control(member).probe.fetch_add(1, std::memory_order_seq_cst) + 1);
-      seat.fabric().ring(member);
-    }
+    suspect(seat);
     return;
   }
   for (size_t i = 0; i < s.members.size(); ++i) {
-    if (seat.fabric().control(s.members[i]).probe_answer.load(std::memory_order_seq_cst) < s.asked[i]) return;
+    if (seat.fabric().control(s.members[i]).probe_answer.load(std::memory_order_seq_cst) >= s.asked[i]) continue;
+    seat.fabric().ask(s.members);
+    return;
   }
   if (!unchanged(seat, s)) {
     s = {};
@@ -244,12 +291,22 @@ bool take_mail(Seat& seat) {
   return true;
 }
 
-void note_probe(Seat& seat) { seat.probe_seen = seat.control().probe.load(std::memory_order_seq_cst); }
+void note_probe(Seat& seat) {
+  const uint64_t probe = seat.control().probe.load(std::memory_order_seq_cst);
+  seat.settled = false;
+  if (!seat.blocked || probe == seat.control().probe_answer.load(std::memory_order_relaxed)) return;  // this rank alone writes the answer
+  const std::vector<int> peers = awaited(seat);
+  if (probe != seat.probe_seen) {
+    seat.probe_seen = probe;
+    seat.question = seat.fabric().ask(peers);
+  }
+  seat.settled = seat.fabric().settled(peers, seat.question);
+}
 
 void answer_probe(Seat& seat) {
   if (!seat.blocked) return;
   if (!publish_waits(seat)) seat.control().epoch.fetch_add(1, std::memory_order_seq_cst);
-  seat.control().probe_answer.store(seat.probe_seen, std::memory_order_seq_cst);  // after the epoch: see follow_cycle
+  if (seat.settled) seat.control().probe_answer.store(seat.probe_seen, std::memory_order_seq_cst);  // after the epoch: see follow_cycle
 }
 
 void unblock(Seat& seat) {

@@ -12,7 +12,8 @@ namespace ronde {
 /// finding the Seat (or every rank's) has failed when this returns. `blocking`: nobody else can help this rank on.
 void look_why(Seat& seat, bool blocking);
 
-/// Before a full look at everything the Seat waits for: remembers which probe the look will answer.
+/// Before a full look at everything the Seat waits for: remembers which probe the look will answer, if it will. The ranks of other hosts that it waits for
+/// have to tell first what is on its way.
 void note_probe(Seat& seat);
 /// After a full look at everything the Seat waits for, without success: answers who asked whether this rank is blocked.
 void answer_probe(Seat& seat);

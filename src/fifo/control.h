@@ -56,10 +56,10 @@ inline void leave_mail(ControlBlock& block, uint32_t code, std::string_view text
   block.mail.store(2, std::memory_order_seq_cst);
 }
 
+/// Words of a wait set.
+constexpr size_t wait_words(int ranks) { return (static_cast<size_t>(ranks) + 63) / 64; }
 /// Bytes of a control block with its wait set, a multiple of 64.
-constexpr size_t control_bytes(int ranks) {
-  return (sizeof(ControlBlock) + (static_cast<size_t>(ranks) + 63) / 64 * 8 + 63) / 64 * 64;
-}
+constexpr size_t control_bytes(int ranks) { return (sizeof(ControlBlock) + wait_words(ranks) * 8 + 63) / 64 * 64; }
 inline std::atomic<uint64_t>* wait_set(ControlBlock& block) { return reinterpret_cast<std::atomic<uint64_t>*>(&block + 1); }
 
 }  // namespace ronde

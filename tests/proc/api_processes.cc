@@ -176,6 +176,38 @@ int role_few_descriptors(Child& child) {
 }
 const RegisterRole r5("api-few-descriptors", role_few_descriptors);
 
+/// All receive, nobody sends.
+int role_cycle(Child& child) {
+  ncclComm_t comm = join(child);
+  if (comm == nullptr) return 1;
+  int x = 0;
+  const ncclResult_t code = ncclRecv(&x, 1, ncclInt32, (child.rank + 1) % child.ranks, comm, nullptr);
+  child.say("code " + std::to_string(code) + ": " + last_error(comm));
+  ncclCommAbort(comm);
+  return 0;
+}
+const RegisterRole r7("api-cycle", role_cycle);
+
+/// Adds up for as long as rank 0 wants.
+int role_rounds(Child& child) {
+  ncclComm_t comm = join(child);
+  if (comm == nullptr) return 1;
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<int> ones(20'000, 1), sums(ones.size());
+  for (bool goes_on = true; goes_on;) {
+    ones[0] = child.rank == 0 && std::chrono::steady_clock::now() - start < std::chrono::milliseconds(2500) ? 1 : 0;
+    const ncclResult_t code = ncclAllReduce(ones.data(), sums.data(), sums.size(), ncclInt32, ncclSum, comm, nullptr);
+    if (code != ncclSuccess || sums.back() != child.ranks) {
+      child.say("code " + std::to_string(code) + ": " + last_error(comm));
+      return 1;
+    }
+    goes_on = sums[0] != 0;
+  }
+  child.say("ok");
+  return ncclCommDestroy(comm) == ncclSuccess ? 0 : 2;
+}
+const RegisterRole r8("api-rounds", role_rounds);
+
 }  // namespace
 
 TEST_CASE("processes: collectives are right", "[proc][api]") {
@@ -245,6 +277,32 @@ TEST_CASE("processes that share no memory meet over a network, or are told why n
     for (int r = 0; r < 2; ++r) CHECK(children.hear(r) == "ok");
     for (int r = 0; r < 2; ++r) CHECK(children.wait(r) == "exited 0");
   }
+}
+
+TEST_CASE("processes on several hosts that wait for each other are told so", "[proc][api]") {
+  const ScopedEnv env{{"RONDE_HOSTS", "0,1,0,1,2"}};
+  Children children(request("api-cycle", 5, new_id()));
+  for (int r = 0; r < 5; ++r) CHECK(children.hear(r) == "up");
+  for (int r = 0; r < 5; ++r) {
+    const std::string said = children.hear(r);
+    INFO("rank " << r << ": " << said);
+    CHECK(contains(said, "code 5: ranks 0-4 wait for each other"));
+    CHECK(contains(said, "rank 1 is in Recv(count 1, int32, from rank 2)"));
+    CHECK(children.wait(r) == "exited 0");
+  }
+}
+
+TEST_CASE("processes on several hosts wait for one that stands still, whatever it was last heard to do", "[proc][api]") {
+  const ScopedEnv env{{"RONDE_HOSTS", "2"}};
+  const int still = GENERATE(0, 3);
+  Children children(request("api-rounds", 4, new_id()));
+  for (int r = 0; r < 4; ++r) CHECK(children.hear(r) == "up");
+  children.signal(still, SIGSTOP);
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < std::chrono::milliseconds(1500)) sched_yield();
+  children.signal(still, SIGCONT);
+  for (int r = 0; r < 4; ++r) CHECK(children.hear(r) == "ok");
+  for (int r = 0; r < 4; ++r) CHECK(children.wait(r) == "exited 0");
 }
 
 TEST_CASE("exit without destroy neither hangs nor crashes", "[proc][api]") {

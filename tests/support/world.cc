@@ -53,6 +53,27 @@ ncclResult_t failure_of(ncclComm_t comm, ncclResult_t code) {
   return code;
 }
 
+std::string expect_invalid_usage(int ranks, const std::function<ncclResult_t(ncclComm_t, int)>& body, const std::vector<std::string>& parts) {
+  const uint64_t start = now_ns();
+  std::string complaints = run_world(ranks, [&](ncclComm_t comm, int rank) -> std::string {
+    // A rank whose call returned early learns it from GetAsyncError, as soon as the others have found out.
+    const ncclResult_t code = failure_of(comm, body(comm, rank));
+    char text[2048] = "";
+    rondeCommGetLastError(comm, text, sizeof text);
+    if (code != ncclInvalidUsage) return "code " + std::to_string(code) + ": " + text;
+    for (const std::string& part : parts) {
+      if (std::string_view(text).find(part) == std::string_view::npos) return "no \"" + part + "\" in: " + text;
+    }
+    int again = 0;
+    const ncclResult_t next = ncclAllReduce(&again, &again, 1, ncclInt32, ncclSum, comm, nullptr);
+    if (next != ncclInvalidUsage) return "the next call gives " + std::to_string(next);
+    ncclCommAbort(comm);
+    return "";
+  }, false);
+  if (now_ns() - start > 5 * kSecond) complaints += "it took more than 5 s\n";
+  return complaints;
+}
+
 ScopedEnv::ScopedEnv(std::initializer_list<std::pair<const char*, const char*>> values) {
   for (const auto& [name, value] : values) {
     const char* old = std::getenv(name);

@@ -28,6 +28,10 @@ std::string check_code(const char* what, ncclResult_t got, ncclResult_t expected
 /// `code`, or where that is success the code with which the communicator fails within 10 s; ncclSuccess where it does not.
 ncclResult_t failure_of(ncclComm_t comm, ncclResult_t code);
 
+/// Runs `body` on each rank of a world; every rank must end with ncclInvalidUsage (from the call, or afterwards from GetAsyncError) within 5 s, and `parts` be
+/// in its text. Complaints by line.
+std::string expect_invalid_usage(int ranks, const std::function<ncclResult_t(ncclComm_t comm, int rank)>& body, const std::vector<std::string>& parts);
+
 /// Sets variables for its lifetime.
 class ScopedEnv {
  public:

@@ -15,9 +15,15 @@ std::vector<News> one_of_each() {
   control.issued = uint64_t{1} << 40;
   control.history[3] = {8, 7, 6, 5};
   control.sent = {{0, 4}, {17, uint64_t{1} << 33}};
+  control.blocked = 1;
+  control.epoch = 12;
+  control.number = 13;
+  control.probe_answer = 14;
+  control.taken = {{17, 5, 6}, {18, 7, 8}};
+  control.waits = {uint64_t{1} << 63, 1};
   Handle handle{};
   handle[127] = std::byte{9};
-  return {OpenNews{5, 1, 3}, ListeningNews{5, 1, 2, handle}, RefusedNews{5, 1, 2, "no"}, LookNews{}, control, MailNews{6, "it broke"}};
+  return {OpenNews{5, 1, 3}, ListeningNews{5, 1, 2, handle}, RefusedNews{5, 1, 2, "no"}, LookNews{9, 10}, control, MailNews{6, "it broke"}};
 }
 
 }  // namespace
@@ -34,6 +40,15 @@ TEST_CASE("news come as they went", "[net]") {
   CHECK(control.issued == uint64_t{1} << 40);
   CHECK(control.history[3].fingerprint == 5);
   CHECK(control.sent == std::vector<std::pair<int32_t, uint64_t>>{{0, 4}, {17, uint64_t{1} << 33}});
+  CHECK(control.blocked == 1);
+  CHECK(control.epoch == 12);
+  CHECK(control.number == 13);
+  CHECK(control.probe_answer == 14);
+  REQUIRE(control.taken.size() == 2);
+  CHECK((control.taken[1].link == 18 && control.taken[1].come == 7 && control.taken[1].taken == 8));
+  CHECK(control.waits == std::vector<uint64_t>{uint64_t{1} << 63, 1});
+  const auto look = std::get<LookNews>(*unpack(pack(one_of_each()[3])));
+  CHECK((look.number == 9 && look.probe == 10));
   CHECK(std::get<MailNews>(*unpack(pack(one_of_each()[5]))).text == "it broke");
 }
 
@@ -55,14 +70,28 @@ TEST_CASE("news that are cut short, or garbage, are none", "[net]") {
 }
 
 TEST_CASE("a mirror says what the control block says, a record that is being written aside", "[net]") {
-  ControlBlock block{}, mirror{};
+  constexpr int kRanks = 70;
+  struct {
+    ControlBlock block{};
+    std::array<std::atomic<uint64_t>, 8> waits{};
+  } own, theirs;
+  ControlBlock &block = own.block, &mirror = theirs.block;
+  REQUIRE((wait_set(block) == own.waits.data() && wait_words(kRanks) == 2));
   block.state = static_cast<uint32_t>(RankState::alive);
   block.issued = 3;
   block.history[2].version = 6;
   block.history[2].count = 100;
   block.history[3].version = 7;  // odd: being written
   block.history[3].count = 1;
-  write_control(mirror, read_control(block));
+  block.blocked = 1;
+  block.epoch = 5;
+  wait_set(block)[1] = 33;
+  ControlNews news = read_control(block, kRanks);
+  news.probe_answer = 4;
+  news.waits.push_back(1);  // of more ranks than there are
+  write_control(mirror, kRanks, news);
+  CHECK((mirror.blocked == 1 && mirror.epoch == 5 && mirror.probe_answer == 4));
+  CHECK((wait_set(mirror)[0] == 0 && wait_set(mirror)[1] == 33));
   CHECK(mirror.issued == 3);
   CHECK(mirror.history[2].version == 6);
   CHECK(mirror.history[2].count == 100);

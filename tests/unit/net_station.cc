@@ -242,3 +242,63 @@ TEST_CASE("news that no station sends hurt none", "[net]") {
   tell(leaves);
   CHECK(hosts.b.state() == RankState::closed);
 }
+
+TEST_CASE("a station knows when nothing is under way any more", "[net]") {
+  TwoHosts hosts;
+  const auto settled_after_question = [](Host& host) {
+    const int other[] = {1 - host.rank};
+    return host.station->settled(other, host.station->ask(other));
+  };
+  const auto taken_back = [&] { return hosts.a.mirror->find_fifo(0, 0).header->head.load(); };
+  const int a[] = {0};
+  CHECK(settled_after_question(hosts.b));
+  CHECK_FALSE(hosts.b.station->settled(a, hosts.b.station->ask({}) + 1));  // no answer yet
+  CHECK(hosts.b.station->settled({}, 1000));
+  hosts.plan->order({.at = FaultAt::received, .kind = FaultKind::delay, .delay_ns = 200 * kMillisecond});
+  hosts.a.send(0, 1);
+  const uint64_t question = hosts.b.station->ask(a);
+  const bool early = hosts.b.station->settled(a, question) || settled_after_question(hosts.a);
+  const bool came_early = hosts.b.came(0) != 0;
+  CHECK((came_early || !early));
+  REQUIRE(until([&] { return hosts.b.came(0) == 1; }));
+  CHECK(hosts.b.station->settled(a, question));
+  CHECK(until([&] { return settled_after_question(hosts.a); }));
+
+  // What has no room at the reader is not under way, until there is.
+  for (uint32_t i = 1; i < 6; ++i) {
+    hosts.a.send(0, 1 + i);
+    REQUIRE(until([&] { return taken_back() == i + 1; }));
+  }
+  REQUIRE(until([&] { return hosts.b.came(0) == 4; }));
+  CHECK(settled_after_question(hosts.a));
+  CHECK(settled_after_question(hosts.b));
+  hosts.plan->order({.at = FaultAt::received, .kind = FaultKind::delay, .delay_ns = 200 * kMillisecond});
+  hosts.b.arena->find_fifo(0, 0).header->head.store(1);
+  const bool still = settled_after_question(hosts.a) || settled_after_question(hosts.b);
+  CHECK((hosts.b.came(0) != 4 || !still));
+  hosts.b.station->rest(true);
+  REQUIRE(until([&] { return hosts.b.came(0) == 5; }));
+  CHECK(settled_after_question(hosts.b));
+}
+
+TEST_CASE("a question passes a probe on, once, and brings its answer", "[net]") {
+  TwoHosts hosts;
+  const int a[] = {0};
+  ControlBlock &mirror = hosts.b.mirror->control(), &own = hosts.a.arena->control();
+  own.probe = own.probe_answer = 7;  // of ranks of its own host
+  mirror.probe = 1;
+  hosts.b.station->ask(a);
+  hosts.b.station->ask(a);
+  CHECK(own.probe == 8);
+  CHECK(mirror.probe_answer == 0);
+  own.epoch = 5;
+  own.blocked = 1;
+  own.probe_answer = 8;
+  hosts.b.station->ask(a);
+  CHECK(mirror.probe_answer == 1);
+  CHECK((mirror.epoch == 5 && mirror.blocked == 1));
+  mirror.probe = 2;
+  hosts.b.station->ask(a);
+  CHECK(own.probe == 9);
+  CHECK(mirror.probe_answer == 0);
+}

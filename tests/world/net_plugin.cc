@@ -1,57 +1,18 @@
 // Network plugins: each version of NCCL's interface carries all there is, is used by its rules, and what goes wrong in one is
 // said.
-#include <dlfcn.h>
 #include <filesystem>
 #include <map>
 #include <numeric>
 
 #include "ronde.h"
 #include "support/catch.h"
-#include "support/scratch.h"
+#include "support/example_net.h"
 #include "support/tune.h"
 #include "support/world.h"
 
 using namespace ronde::test;
 
 namespace {
-
-std::string built(const std::string& name) { return RONDE_TEST_BUILD "/tests/support/netplugin/libnccl-net-" + name + ".so"; }
-
-/// A copy of the example plugin that this test alone has: plugins are initialised once a process, and stay.
-class Example {
- public:
-  explicit Example(const std::string& version) : path_(folder_.path("libnccl-net-example.so")) {
-    std::filesystem::copy_file(built("example" + version), path_);
-    library_ = dlopen(path_.c_str(), RTLD_NOW | RTLD_LOCAL);
-    REQUIRE(library_ != nullptr);
-  }
-  ~Example() { dlclose(library_); }
-
-  const char* path() const { return path_.c_str(); }
-  void order(const char* function, int code, int after = 0, int times = 1) const {
-    at<void(const char*, int, int, int)>("example_order")(function, code, after, times);
-  }
-  void reset() const { at<void()>("example_reset")(); }
-  int count(const char* what) const { return at<int(const char*)>("example_count")(what); }
-  std::string error() const { return at<const char*()>("example_error")(); }
-  /// Nothing is left open, and no rule was broken.
-  void check() const {
-    CHECK(error() == "");
-    CHECK(count("comms") == 0);
-    CHECK(count("registrations") == 0);
-    CHECK(count("contexts") == 0);
-  }
-
- private:
-  template <class Function>
-  Function* at(const char* name) const {
-    return reinterpret_cast<Function*>(dlsym(library_, name));
-  }
-
-  Scratch folder_;
-  std::string path_;
-  void* library_;
-};
 
 /// How this rank reaches `peer`.
 std::string way(ncclComm_t comm, int peer) {
@@ -125,7 +86,7 @@ std::string network_of(std::initializer_list<std::pair<const char*, const char*>
 TEST_CASE("net plugin: each version carries collectives and messages", "[world][net_plugin]") {
   const std::string version = GENERATE("6", "7", "8", "9", "10", "11", "12", "8and11");
   CAPTURE(version);
-  const Example example(version);
+  const ExampleNet example(version);
   const ScopedEnv env({{"RONDE_HOSTS", "0,1,0,1"}, {"NCCL_NET_PLUGIN", example.path()}});
   CHECK(run_world(4, [](ncclComm_t comm, int rank) -> std::string {
           if (way(comm, (rank + 1) % 4) != "NET/Example") return way(comm, (rank + 1) % 4);
@@ -137,7 +98,7 @@ TEST_CASE("net plugin: each version carries collectives and messages", "[world][
 }
 
 TEST_CASE("net plugin: what is not possible yet is asked for again", "[world][net_plugin]") {
-  const Example example("10");
+  const ExampleNet example("10");
   for (const char* function : {"connect", "accept"}) example.order(function, 0, 1, 20);
   for (const char* function : {"isend", "irecv", "test"}) example.order(function, 0, 5, 300);
   const ScopedEnv env({{"RONDE_HOSTS", "2"}, {"NCCL_NET_PLUGIN", example.path()}});
@@ -147,7 +108,7 @@ TEST_CASE("net plugin: what is not possible yet is asked for again", "[world][ne
 
 TEST_CASE("net plugin: one that serves several communicators, and children of one", "[world][net_plugin]") {
   const std::string version = GENERATE("10", "11");
-  const Example example(version);
+  const ExampleNet example(version);
   const ScopedEnv env({{"RONDE_HOSTS", "0,1,1"}, {"NCCL_NET_PLUGIN", example.path()}});
   for (int round = 0; round < 3; ++round) {
     CHECK(run_world(3, [&](ncclComm_t comm, int rank) -> std::string {
@@ -179,7 +140,7 @@ TEST_CASE("net plugin: its errors end the communicator, with function, device, p
       Case{"regMr", 5, "regMr returned code 5 (it is used or configured wrongly)"}, Case{"connect", 2, "connect returned code 2"},
       Case{"listen", 99, "listen returned code 99 (which the interface does not have)"});
   CAPTURE(it.function, it.code);
-  const Example example("10");
+  const ExampleNet example("10");
   const std::string function = it.function;
   example.order(it.function, it.code, 0, function == "connect" || function == "listen" || function == "regMr" ? 1000 : 1);
   const ScopedEnv env({{"RONDE_HOSTS", "2"}, {"NCCL_NET_PLUGIN", example.path()}});
@@ -208,7 +169,7 @@ TEST_CASE("net plugin: its errors end the communicator, with function, device, p
 }
 
 TEST_CASE("net plugin: a failure of one device is no failure while another one works", "[world][net_plugin]") {
-  const Example example("9");
+  const ExampleNet example("9");
   example.order("listen", 2, 0, 1);
   example.order("connect", 6, 2, 1);
   CHECK(network_of({{"NCCL_NET_PLUGIN", example.path()}}) == "NET/Example");
@@ -216,7 +177,7 @@ TEST_CASE("net plugin: a failure of one device is no failure while another one w
 }
 
 TEST_CASE("net plugin: networks are picked by name, that of a plugin too", "[world][net_plugin]") {
-  const Example example("11");
+  const ExampleNet example("11");
   const char* const path = example.path();
   CHECK(network_of({{"NCCL_NET_PLUGIN", path}}) == "NET/Example");
   CHECK(network_of({{"NCCL_NET_PLUGIN", path}, {"NCCL_NET", "EXAMPLE"}}) == "NET/Example");
@@ -240,9 +201,9 @@ TEST_CASE("net plugin: one that was asked for and cannot be had is told of, and 
   const std::map<std::string, std::string> cases = {
       {"/nowhere/libnccl-net-x.so", "no library can be loaded (/nowhere/libnccl-net-x.so: cannot open"},
       {"nowhere", "libnccl-net-nowhere.so: cannot open"},
-      {built("foreign"), "its library has none of ncclNetPlugin_v6 to _v12"},
-      {built("old"), "its library has only ncclNetPlugin_v5; versions 6 to 12"},
-      {built("incomplete"), "its structure lacks init"},
+      {net_plugin_library("foreign"), "its library has none of ncclNetPlugin_v6 to _v12"},
+      {net_plugin_library("old"), "its library has only ncclNetPlugin_v5; versions 6 to 12"},
+      {net_plugin_library("incomplete"), "its structure lacks init"},
       {"STATIC_PLUGIN", "its library has none of"},
       {RONDE_TEST_SOURCE "/meson.build", "no library can be loaded ("},
   };
@@ -273,7 +234,7 @@ TEST_CASE("net plugin: one that does not work here is done without, unless it is
                Case{"getProperties", 0, "it has no device here; left does not take memory of the host; right does not"});
   CAPTURE(it.function, it.code);
   const std::string version = GENERATE("10", "11");
-  const Example example(version);
+  const ExampleNet example(version);
   example.order(it.function, it.code, 0, 1000);
   {
     const CapturedLog log;
@@ -289,7 +250,7 @@ TEST_CASE("net plugin: one that does not work here is done without, unless it is
 }
 
 TEST_CASE("net plugin: slots that are too long for it are refused, with what to set", "[world][net_plugin]") {
-  const Example example("10");
+  const ExampleNet example("10");
   example.order("largest", 0, 0, 1000);
   const ScopedEnv env({{"RONDE_HOSTS", "2"}, {"NCCL_NET_PLUGIN", example.path()}});
   CHECK(run_world(
@@ -306,7 +267,7 @@ TEST_CASE("net plugin: slots that are too long for it are refused, with what to 
 }
 
 TEST_CASE("net plugin: what it logs is in the log", "[world][net_plugin]") {
-  const Example example("10");
+  const ExampleNet example("10");
   const ScopedEnv subsystems({{"NCCL_DEBUG_SUBSYS", "NET"}});
   const CapturedLog log;
   setenv("RONDE_DEBUG", "INFO", 1);
@@ -319,7 +280,7 @@ TEST_CASE("in another process: goes over the example plugin", "[.net-plugin-chil
 
 TEST_CASE("net plugin: it is found by its name, in the program itself, and where nothing is asked for", "[world][net_plugin]") {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe").string();
-  const std::string folder = std::filesystem::path(built("old")).parent_path().string();
+  const std::string folder = std::filesystem::path(net_plugin_library("old")).parent_path().string();
   const auto run = [&](const std::string& variables) {
     const std::string command = "ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 " + variables + " '" + self +
                                 "' '[.net-plugin-child]' >/dev/null 2>&1";
@@ -327,10 +288,10 @@ TEST_CASE("net plugin: it is found by its name, in the program itself, and where
   };
   CHECK(run("LD_LIBRARY_PATH=" + folder + " NCCL_NET_PLUGIN=example9"));
   CHECK(run("LD_LIBRARY_PATH=" + folder + " NCCL_NET_PLUGIN=old,libnccl-net-example11.so"));
-  CHECK(run("LD_PRELOAD=" + built("example10") + " NCCL_NET_PLUGIN=static_plugin"));
+  CHECK(run("LD_PRELOAD=" + net_plugin_library("example10") + " NCCL_NET_PLUGIN=static_plugin"));
   CHECK_FALSE(run("LD_LIBRARY_PATH=" + folder + " NCCL_NET_PLUGIN=NONE"));
   CHECK_FALSE(run("LD_LIBRARY_PATH=" + folder));  // no libnccl-net.so there
   const Scratch other;
-  std::filesystem::create_symlink(built("example8"), other.path("libnccl-net.so"));
+  std::filesystem::create_symlink(net_plugin_library("example8"), other.path("libnccl-net.so"));
   CHECK(run("LD_LIBRARY_PATH=" + other.root()));
 }

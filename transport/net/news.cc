@@ -1,5 +1,7 @@
 #include "transport/net/news.h"
 
+#include <algorithm>
+
 namespace ronde::net {
 namespace {
 
@@ -9,11 +11,16 @@ enum class Kind : uint8_t { open, listening, refused, look, control, mail };
 void put(Writer& out, const OpenNews& n) { out.put(n.link).put(n.attempt).put(n.device); }
 void put(Writer& out, const ListeningNews& n) { out.put(n.link).put(n.attempt).put(n.devices).put(n.handle); }
 void put(Writer& out, const RefusedNews& n) { out.put(n.link).put(n.attempt).put(n.devices).text(n.why); }
-void put(Writer&, const LookNews&) {}
+void put(Writer& out, const LookNews& n) { out.put(n.number).put(n.probe); }
 void put(Writer& out, const ControlNews& n) {
   out.put(n.state).put(n.in_split).put(n.issued).put(n.splits).put(n.last_what).put(n.last_count).put(n.waiting_what).put(n.waiting_sequence);
-  out.put(n.waiting_count).put(n.history).put(static_cast<uint32_t>(n.sent.size()));
+  out.put(n.waiting_count).put(n.history).put(n.blocked).put(n.epoch).put(n.number).put(n.probe_answer);
+  out.put(static_cast<uint32_t>(n.sent.size()));
   for (const auto& [link, slots] : n.sent) out.put(link).put(slots);
+  out.put(static_cast<uint32_t>(n.taken.size()));
+  for (const auto& [link, come, taken] : n.taken) out.put(link).put(come).put(taken);
+  out.put(static_cast<uint32_t>(n.waits.size()));
+  for (const uint64_t word : n.waits) out.put(word);
 }
 void put(Writer& out, const MailNews& n) { out.put(n.code).text(n.text); }
 
@@ -25,11 +32,18 @@ ControlNews get_control(Reader& in) {
     *field = in.get<uint64_t>();
   }
   n.history = in.get<std::array<ControlNews::Record, kCallHistory>>();
-  const auto links = in.get<uint32_t>();
-  for (uint32_t i = 0; i < links && in.ok(); ++i) {
+  n.blocked = in.get<uint32_t>();
+  for (uint64_t* field : {&n.epoch, &n.number, &n.probe_answer}) *field = in.get<uint64_t>();
+  for (auto left = in.get<uint32_t>(); left > 0 && in.ok(); --left) {
     const auto link = in.get<int32_t>();
     n.sent.emplace_back(link, in.get<uint64_t>());
   }
+  for (auto left = in.get<uint32_t>(); left > 0 && in.ok(); --left) {
+    const auto link = in.get<int32_t>();
+    const auto come = in.get<uint64_t>();
+    n.taken.push_back({link, come, in.get<uint64_t>()});
+  }
+  for (auto left = in.get<uint32_t>(); left > 0 && in.ok(); --left) n.waits.push_back(in.get<uint64_t>());
   return n;
 }
 
@@ -41,7 +55,10 @@ News get(Kind kind, Reader& in) {
     case Kind::open: return OpenNews{link, attempt, devices};
     case Kind::listening: return ListeningNews{link, attempt, devices, in.get<Handle>()};
     case Kind::refused: return RefusedNews{link, attempt, devices, in.text()};
-    case Kind::look: return LookNews{};
+    case Kind::look: {
+      const auto number = in.get<uint64_t>();
+      return LookNews{number, in.get<uint64_t>()};
+    }
     case Kind::control: return get_control(in);
     case Kind::mail: break;
   }
@@ -73,7 +90,7 @@ std::optional<News> unpack(std::span<const std::byte> bytes) {
   return news;
 }
 
-ControlNews read_control(ControlBlock& block) {
+ControlNews read_control(ControlBlock& block, int ranks) {
   ControlNews n;
   n.state = block.state.load(std::memory_order_seq_cst);
   n.in_split = block.in_split.load(std::memory_order_seq_cst);
@@ -91,10 +108,14 @@ ControlNews read_control(ControlBlock& block) {
                     record.fingerprint.load(std::memory_order_seq_cst)};
     if (before % 2 != 0 || record.version.load(std::memory_order_seq_cst) != before) n.history[i].version = 0;
   }
+  n.epoch = block.epoch.load(std::memory_order_seq_cst);  // first: what follows may be newer than it, which a later look shows, but not older
+  n.blocked = block.blocked.load(std::memory_order_seq_cst);
+  n.waits.resize(wait_words(ranks));
+  for (size_t i = 0; i < n.waits.size(); ++i) n.waits[i] = wait_set(block)[i].load(std::memory_order_seq_cst);
   return n;
 }
 
-void write_control(ControlBlock& mirror, const ControlNews& news) {
+void write_control(ControlBlock& mirror, int ranks, const ControlNews& news) {
   for (size_t i = 0; i < news.history.size(); ++i) {
     const ControlNews::Record& from = news.history[i];
     CallRecord& to = mirror.history[i];
@@ -113,6 +134,11 @@ void write_control(ControlBlock& mirror, const ControlNews& news) {
   mirror.waiting_what.store(news.waiting_what, std::memory_order_seq_cst);
   mirror.waiting_sequence.store(news.waiting_sequence, std::memory_order_seq_cst);
   mirror.waiting_count.store(news.waiting_count, std::memory_order_seq_cst);
+  const size_t words = std::min(news.waits.size(), wait_words(ranks));
+  for (size_t i = 0; i < words; ++i) wait_set(mirror)[i].store(news.waits[i], std::memory_order_seq_cst);
+  mirror.blocked.store(news.blocked, std::memory_order_seq_cst);
+  mirror.epoch.store(news.epoch, std::memory_order_seq_cst);                // after what belongs to it, as the rank itself does
+  mirror.probe_answer.store(news.probe_answer, std::memory_order_seq_cst);  // after the epoch, likewise
 }
 
 }  // namespace ronde::net

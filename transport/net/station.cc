@@ -94,28 +94,48 @@ bool Station::alive(int peer) const { return !find(peer)->gone.load(std::memory_
 
 void Station::ring_own() { ring(own_bells()[parts_.arena->control().bell.load(std::memory_order_seq_cst) % kBells]); }
 
-ControlNews Station::control_for(int peer) {
-  ControlNews news = read_control(parts_.arena->control());
+/// Answers question `number`; 0: none.
+ControlNews Station::control_for(int peer, uint64_t number) {
+  ControlBlock& own = parts_.arena->control();
+  const uint64_t answered = own.probe_answer.load(std::memory_order_seq_cst);  // before the epoch: see follow_cycle
+  ControlNews news = read_control(own, ranks());
+  news.number = number;
   const std::lock_guard lock(mutex_);
   Peer& it = *find(peer);
+  if (answered >= it.own_probe) news.probe_answer = it.probe;
   for (const auto& [link, sent] : it.sends) {
     const FifoView fifo = it.mirror->find_fifo(rank_, link);
     if (fifo) news.sent.emplace_back(link, fifo.header->tail.load(std::memory_order_seq_cst));
   }
+  for (const auto& [link, received] : it.recvs) {
+    const FifoView fifo = parts_.arena->find_fifo(peer, link);
+    if (fifo) news.taken.push_back({link, fifo.header->tail.load(std::memory_order_seq_cst), fifo.header->head.load(std::memory_order_seq_cst)});
+  }
   return news;
 }
 
-void Station::hear(int from, const LookNews&) {
-  const ControlNews news = control_for(from);
-  post(from, news);
+void Station::hear(int from, const LookNews& news) {
+  bool probed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    Peer& it = *find(from);
+    probed = news.probe > it.probe;
+    if (probed) {
+      it.probe = news.probe;
+      it.own_probe = parts_.arena->control().probe.fetch_add(1, std::memory_order_seq_cst) + 1;
+    }
+  }
+  if (probed) ring_own();
+  post(from, control_for(from, news.number));
 }
 
 void Station::hear(int from, const ControlNews& news) {
   Peer& it = *find(from);
   ControlBlock& mirror = it.mirror->control();
-  write_control(mirror, news);
+  write_control(mirror, ranks(), news);
   {
     const std::lock_guard lock(mutex_);
+    it.heard = news;
     if (leaves(news.state)) {
       it.leaving = news;
     } else if (takes_nothing_more(news.state) || !takes_nothing_more(mirror.state.load(std::memory_order_seq_cst))) {
@@ -123,6 +143,10 @@ void Station::hear(int from, const ControlNews& news) {
     }
   }
   settle_leaving(from);
+  const ControlBlock& own = parts_.arena->control();
+  if (own.blocked.load(std::memory_order_seq_cst) != 0 && own.probe.load(std::memory_order_seq_cst) != own.probe_answer.load(std::memory_order_seq_cst)) {
+    ring_own();  // it may wait for this answer to give its own
+  }
 }
 
 void Station::hear(int, const MailNews& news) {
@@ -152,7 +176,7 @@ void Station::nudge(int peer) {
   Peer& it = *find(peer);
   const uint32_t state = parts_.arena->control().state.load(std::memory_order_seq_cst);
   if (takes_nothing_more(state) && it.told_state.exchange(state, std::memory_order_acq_rel) != state) {  // acq_rel: one of several threads tells it
-    post(peer, control_for(peer));
+    post(peer, control_for(peer, 0));
   }
   ControlBlock& mirror = it.mirror->control();
   if (mirror.mail.load(std::memory_order_acquire) == 2 && !it.told_mail.exchange(true, std::memory_order_acq_rel)) {  // the same; pairs with leave_mail
@@ -162,15 +186,63 @@ void Station::nudge(int peer) {
 
 void Station::refresh(std::span<const int> peers) {
   report_lost();
-  const uint32_t first = looks_.fetch_add(kOthers, std::memory_order_relaxed);  // only whose turn it is
+  const uint32_t first = turns_.fetch_add(kOthers, std::memory_order_relaxed);
   const auto size = static_cast<uint32_t>(peers_.size());
+  const uint64_t number = asked_.fetch_add(1, std::memory_order_relaxed) + 1;
   for (uint32_t peer = 0; peer < size; ++peer) {
     const int rank = static_cast<int>(peer);
     if (peers_[peer] == nullptr) continue;
     settle_leaving(rank);
     const bool turn = (peer + size - first % size) % size < kOthers;
-    if (turn || std::find(peers.begin(), peers.end(), rank) != peers.end()) post(rank, LookNews{});
+    if (turn || std::find(peers.begin(), peers.end(), rank) != peers.end()) look(rank, number);
   }
+}
+
+void Station::look(int peer, uint64_t number) {
+  post(peer, LookNews{number, find(peer)->mirror->control().probe.load(std::memory_order_relaxed)});  // this rank's own thread writes it
+}
+
+uint64_t Station::ask(std::span<const int> peers) {
+  const uint64_t number = asked_.fetch_add(1, std::memory_order_relaxed) + 1;
+  for (const int peer : peers) {
+    if (find(peer) != nullptr) look(peer, number);
+  }
+  return number;
+}
+
+bool Station::settled(std::span<const int> peers, uint64_t since) {
+  const std::lock_guard lock(mutex_);
+  return std::all_of(peers.begin(), peers.end(), [&](int peer) {
+    if (find(peer) == nullptr) return true;
+    const ControlNews& theirs = find(peer)->heard;
+    return theirs.number >= since && nothing_comes(peer, theirs) && nothing_leaves(peer, theirs);
+  });
+}
+
+/// What the peer says it has sent has come, or has no room here.
+bool Station::nothing_comes(int peer, const ControlNews& theirs) {
+  return std::all_of(theirs.sent.begin(), theirs.sent.end(), [&](const auto& one) {
+    const auto& [link, sent] = one;
+    if (!has_link(link) || sent == 0) return true;
+    const FifoView fifo = parts_.arena->find_fifo(peer, link);
+    if (!fifo) return false;
+    const uint64_t come = fifo.header->tail.load(std::memory_order_seq_cst);
+    return come == sent || come == fifo.header->head.load(std::memory_order_seq_cst) + fifo.slots;
+  });
+}
+
+/// What this rank has sent has come to the peer and back, or has no room there.
+bool Station::nothing_leaves(int peer, const ControlNews& theirs) {
+  const Peer& it = *find(peer);
+  return std::all_of(it.sends.begin(), it.sends.end(), [&](const auto& one) {
+    const int link = one.first;
+    const FifoView fifo = it.mirror->find_fifo(rank_, link);
+    if (!fifo) return true;
+    const auto told = std::find_if(theirs.taken.begin(), theirs.taken.end(), [&](const ControlNews::Taken& taken) { return taken.link == link; });
+    const auto [number, come, taken] = told == theirs.taken.end() ? ControlNews::Taken{link, 0, 0} : *told;
+    const uint64_t sent = fifo.header->tail.load(std::memory_order_seq_cst), back = fifo.header->head.load(std::memory_order_seq_cst);
+    return come == sent ? back == sent : come == taken + fifo.slots && back >= come;
+  });
 }
 
 bool Station::has_link(int link) const { return link >= 0 && link < static_cast<int>(parts_.arena->shape().links); }

@@ -51,8 +51,10 @@ class Station : public std::enable_shared_from_this<Station> {
   Result<> open(int peer, int link);
   /// A counter of a FIFO with `peer`, its mailbox or this rank's state has changed.
   void nudge(int peer);
-  /// Asks `peers` for their control blocks; the answers come later. Reports lost connections too.
+  /// See Fabric. Ranks that have no mirror are passed over.
   void refresh(std::span<const int> peers);
+  uint64_t ask(std::span<const int> peers);
+  bool settled(std::span<const int> peers, uint64_t since);
   /// Reports connections that have been lost for a while without a better reason. Cheap where there are none.
   void report_lost();
   /// Does the proxies' work once, in place of their threads. True if anything moved.
@@ -83,6 +85,8 @@ class Station : public std::enable_shared_from_this<Station> {
     std::atomic<bool> told_mail{false};
     std::map<int, Link> sends, recvs;           // by link
     std::optional<ControlNews> leaving;         // counts when all has come that it says was sent
+    ControlNews heard;                          // last
+    uint64_t probe = 0, own_probe = 0;          // its last probe, and the number that this has in this rank's control block
     std::optional<Error> lost;                  // a connection, for a reason that may be the consequence of another
     uint64_t lost_since = 0;
   };
@@ -98,8 +102,14 @@ class Station : public std::enable_shared_from_this<Station> {
   void hear(int from, const LookNews& news);
   void hear(int from, const ControlNews& news);
   void hear(int from, const MailNews& news);
-  ControlNews control_for(int peer);
-  bool leaving_applies(int peer);  // mutex_ held
+  ControlNews control_for(int peer, uint64_t number);
+  void look(int peer, uint64_t number);
+  int ranks() const { return static_cast<int>(peers_.size()); }
+  // With mutex_ held:
+  bool leaving_applies(int peer);
+  bool nothing_comes(int peer, const ControlNews& theirs);
+  bool nothing_leaves(int peer, const ControlNews& theirs);
+  // Without:
   void settle_leaving(int peer);
 
   /// Channels take turns over the devices, and so do pairs of ranks with what they have one of.
@@ -128,7 +138,8 @@ class Station : public std::enable_shared_from_this<Station> {
 
   std::atomic<int> lost_{0};        // peers that have a `lost`; relaxed: who reads it comes again
   std::atomic<bool> due_{false};  // something has changed since the last help(); an optimisation, the proxies look by themselves
-  std::atomic<uint32_t> looks_{0};
+  std::atomic<uint32_t> turns_{0};   // of refresh(); relaxed: only whose turn it is
+  std::atomic<uint64_t> asked_{0};   // number of the last question; relaxed: only a number to be had
   // Who posts counts itself in users_ and then looks at closed_; close() sets that and then waits for users_ to come to 0. All seq_cst.
   std::atomic<int> users_{0};
   std::atomic<bool> closed_{false};
