@@ -57,7 +57,6 @@
   X(cuMemHostUnregister, , 4000, (void*)) \
   X(cuMemGetInfo, _v2, 3020, (size_t*, size_t*)) \
   X(cuMemGetAddressRange, _v2, 3020, (CUdeviceptr*, size_t*, CUdeviceptr)) \
-  X(cuMemAllocManaged, , 6000, (CUdeviceptr*, size_t, unsigned)) \
   X(cuPointerGetAttribute, , 4000, (void*, CUpointer_attribute, CUdeviceptr)) \
   X(cuPointerGetAttributes, , 7000, (unsigned, CUpointer_attribute*, void**, CUdeviceptr))
 

@@ -153,10 +153,10 @@ const Allocation* Memory::find(int device, uint64_t address, size_t bytes, std::
   return nullptr;
 }
 
-const Allocation* Memory::at(uint64_t address) const {
+std::optional<Allocation> Memory::at(uint64_t address) const {
   std::shared_lock lock(mutex_);
   const Owned* owned = holder(address);
-  return owned == nullptr ? nullptr : &owned->facts;
+  return owned == nullptr ? std::nullopt : std::optional(owned->facts);
 }
 
 bool Memory::taken(uint64_t address, size_t bytes) const {
@@ -170,6 +170,7 @@ void Memory::add(std::unique_ptr<Owned> owned) {
   auto it = dead_.lower_bound(address);
   if (it != dead_.begin() && std::prev(it)->first + std::prev(it)->second->facts.bytes > address) --it;
   while (it != dead_.end() && it->first < address + owned->facts.bytes) it = dead_.erase(it);
+  owned->facts.id = ++last_id_;
   living_[address] = std::move(owned);
 }
 
@@ -196,7 +197,7 @@ Result<uint64_t> Memory::allocate(int device, size_t bytes) {
   window.used += length;
   auto owned = std::make_unique<Owned>();
   owned->facts = {
-      window.base + offset, bytes, window.shadow.data() + offset, device, true, window.peers | uint64_t{1} << device, {}};
+      window.base + offset, bytes, window.shadow.data() + offset, device, true, window.peers | uint64_t{1} << device, 0, {}};
   owned->offset = offset;
   add(std::move(owned));
   return window.base + offset;
@@ -205,22 +206,26 @@ Result<uint64_t> Memory::allocate(int device, size_t bytes) {
 bool Memory::release(uint64_t address) {
   std::unique_lock lock(mutex_);
   const auto it = living_.find(address);
-  if (it == living_.end()) return false;
-  Owned& owned = *it->second;
+  if (it == living_.end() || it->second->kind != Kind::plain) return false;
+  const Owned& owned = *it->second;
   const size_t length = whole_pages(owned.facts.bytes);
-  if (owned.kind == Kind::plain) {
-    Window& window = *windows_[static_cast<size_t>(owned.facts.device)];
-    fallocate(window.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(owned.offset),
-              static_cast<off_t>(length));
-    window.used -= length;
-    window.give(owned.offset, length + ronde::page_size());
-  } else if (owned.kind == Kind::shared_in) {
-    retire(owned.facts.host, length);
-    munmap(pointer_to(address), length);
-  } else {
-    return false;
-  }
+  Window& window = *windows_[static_cast<size_t>(owned.facts.device)];
+  fallocate(window.fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(owned.offset),
+            static_cast<off_t>(length));
+  window.used -= length;
+  window.give(owned.offset, length + ronde::page_size());
   end(it);
+  return true;
+}
+
+bool Memory::unshare(uint64_t address) {
+  std::unique_lock lock(mutex_);
+  const auto it = living_.find(address);
+  if (it == living_.end() || it->second->kind != Kind::shared_in) return false;
+  const size_t length = whole_pages(it->second->facts.bytes);
+  retire(it->second->facts.host, length);
+  end(it);
+  munmap(pointer_to(address), length);
   return true;
 }
 
@@ -237,19 +242,15 @@ bool Memory::count(int device, int64_t bytes) {
   return true;
 }
 
-void Memory::set_peers(int owner, uint64_t peers) {
+void Memory::set_peer(int owner, int device, bool allowed) {
   std::unique_lock lock(mutex_);
-  windows_[static_cast<size_t>(owner)]->peers = peers;
+  const uint64_t bit = uint64_t{1} << device;
+  const auto change = [&](uint64_t& peers) { peers = allowed ? peers | bit : peers & ~bit; };
+  change(windows_[static_cast<size_t>(owner)]->peers);
   for (auto& [address, owned] : living_) {
-    if (owned->facts.device != owner) continue;
-    if (owned->kind == Kind::plain) owned->facts.peers = peers | uint64_t{1} << owner;
+    if (owned->facts.device == owner && owned->kind == Kind::plain) change(owned->facts.peers);
   }
   generation_.fetch_add(1, std::memory_order_acq_rel);
-}
-
-uint64_t Memory::peers(int owner) const {
-  std::shared_lock lock(mutex_);
-  return windows_[static_cast<size_t>(owner)]->peers;
 }
 
 Result<Share> Memory::share(uint64_t address) const {
@@ -275,7 +276,7 @@ Result<uint64_t> Memory::share_in(const Share& share, uint64_t peers) {
   const uint64_t all = peers | windows_[static_cast<size_t>(share.device)]->peers | uint64_t{1} << share.device;
   auto owned = std::make_unique<Owned>();
   owned->kind = Kind::shared_in;
-  owned->facts = {*address, share.bytes, static_cast<std::byte*>(shadow), share.device, true, all, {}};
+  owned->facts = {*address, share.bytes, static_cast<std::byte*>(shadow), share.device, true, all, 0, {}};
   add(std::move(owned));
   return address;
 }
@@ -286,7 +287,7 @@ Result<std::byte*> Memory::allocate_host(size_t bytes) {
   std::unique_lock lock(mutex_);
   auto owned = std::make_unique<Owned>();
   owned->kind = Kind::own_host;
-  owned->facts = {address_of(at), bytes, static_cast<std::byte*>(at), kHost, true, kEveryDevice, {}};
+  owned->facts = {address_of(at), bytes, static_cast<std::byte*>(at), kHost, true, kEveryDevice, 0, {}};
   add(std::move(owned));
   return static_cast<std::byte*>(at);
 }
@@ -306,7 +307,7 @@ bool Memory::enroll_host(std::byte* at, size_t bytes) {
   if (taken(address_of(at), bytes)) return false;
   auto owned = std::make_unique<Owned>();
   owned->kind = Kind::enrolled;
-  owned->facts = {address_of(at), bytes, at, kHost, true, kEveryDevice, {}};
+  owned->facts = {address_of(at), bytes, at, kHost, true, kEveryDevice, 0, {}};
   add(std::move(owned));
   return true;
 }
@@ -362,7 +363,7 @@ Result<> Memory::map(uint64_t address, size_t bytes, int fd, uint64_t offset, in
   owned->kind = Kind::mapped;
   owned->fd = fd;
   owned->offset = offset;
-  owned->facts = {address, bytes, at, device, true, 0, {}};
+  owned->facts = {address, bytes, at, device, true, 0, 0, {}};
   add(std::move(owned));
   return {};
 }
@@ -374,7 +375,7 @@ Result<> Memory::map_multicast(uint64_t address, size_t bytes, std::vector<std::
   if (taken(address, bytes)) return ronde::fail(Code::invalid_usage, fmt::format("{:#x} is mapped already", address));
   auto owned = std::make_unique<Owned>();
   owned->kind = Kind::mapped;
-  owned->facts = {address, bytes, nullptr, kHost, true, 0, std::move(replicas)};
+  owned->facts = {address, bytes, nullptr, kHost, true, 0, 0, std::move(replicas)};
   add(std::move(owned));
   return {};
 }
@@ -440,13 +441,13 @@ bool Memory::is_device_address(uint64_t address) const {
 std::vector<std::pair<std::byte*, size_t>> Memory::pieces(uint64_t address, size_t bytes) const {
   std::vector<std::pair<std::byte*, size_t>> all;
   while (bytes > 0) {
-    const Allocation* allocation = at(address);
-    if (allocation == nullptr && is_device_address(address)) return {};
-    if (allocation == nullptr || (allocation->device == kHost && allocation->host != nullptr)) {
+    const std::optional<Allocation> allocation = at(address);
+    if (!allocation && is_device_address(address)) return {};
+    if (!allocation || (allocation->device == kHost && allocation->host == pointer_to(allocation->address))) {
       all.emplace_back(static_cast<std::byte*>(pointer_to(address)), bytes);
       return all;
     }
-    if (allocation->host == nullptr) return {};
+    if (allocation->host == nullptr || allocation->peers == 0) return {};
     const size_t offset = address - allocation->address;
     const size_t part = std::min(bytes, allocation->bytes - offset);
     all.emplace_back(allocation->host + offset, part);

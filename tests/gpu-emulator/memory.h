@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 #include <utility>
@@ -32,6 +33,7 @@ struct Allocation {
   int device = kHost;         ///< whose memory it is; kHost: the host's
   bool alive = true;          ///< false once it is freed or unmapped
   uint64_t peers = 0;         ///< bit d: device d may reach it
+  uint64_t id = 0;            ///< of no other allocation of the process
   /// For a multicast address: the interpreter's mapping of each device's copy. Only multimem instructions may touch such.
   std::vector<std::byte*> replicas;
 };
@@ -56,8 +58,8 @@ class Memory {
   /// outside of any allocation, past the end of one, freed, no peer access. What is returned stays readable for good; `alive`
   /// turns false when it is freed.
   const Allocation* find(int device, uint64_t address, size_t bytes, std::string* why) const;
-  /// The living allocation that holds `address`, whoever may reach it; nullptr: none.
-  const Allocation* at(uint64_t address) const;
+  /// The living allocation that holds `address`, whoever may reach it, as it is now.
+  std::optional<Allocation> at(uint64_t address) const;
   /// Changes with every free and every change of access: lookups that a warp remembers are void then.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
 
@@ -65,7 +67,7 @@ class Memory {
 
   /// Memory of a device, of whole pages, not soon where other memory was freed. The error's text says what is short.
   Result<uint64_t> allocate(int device, size_t bytes);
-  /// False: nothing of allocate() or share_in() begins there.
+  /// False: nothing of allocate() begins there.
   bool release(uint64_t address);
   /// Bytes of the device's memory that are in use: plain ones, and what count() was told.
   size_t used(int device) const;
@@ -73,13 +75,14 @@ class Memory {
   bool count(int device, int64_t bytes);
   size_t capacity() const { return capacity_; }
 
-  /// Says which devices may reach all plain memory of `owner`, now and later, beside itself (peer access).
-  void set_peers(int owner, uint64_t peers);
-  uint64_t peers(int owner) const;
+  /// Lets a device reach all plain memory of `owner`, now and later (peer access), or not.
+  void set_peer(int owner, int device, bool allowed);
   /// How another process can map the allocation of allocate() that holds `address`.
   Result<Share> share(uint64_t address) const;
   /// Maps what another process shares, for the owner, its peers and `peers`; the descriptor stays the caller's.
   Result<uint64_t> share_in(const Share& share, uint64_t peers);
+  /// False: nothing of share_in() begins there.
+  bool unshare(uint64_t address);
 
   // Memory of the host.
 
@@ -110,7 +113,8 @@ class Memory {
   std::pair<uint64_t, size_t> reservation(uint64_t address) const;
 
   /// The interpreter's address of each piece of [address, address + bytes), in order, for copies: any living memory, or the
-  /// host's own. Empty: a part of it is a device's address without memory.
+  /// host's own. Empty: a
+  /// part of it is a device's address without memory, or that no device may reach.
   std::vector<std::pair<std::byte*, size_t>> pieces(uint64_t address, size_t bytes) const;
   /// True where the address is one of a device, with memory or not.
   bool is_device_address(uint64_t address) const;
@@ -136,6 +140,7 @@ class Memory {
 
   mutable std::shared_mutex mutex_;
   std::atomic<uint64_t> generation_{1};
+  uint64_t last_id_ = 0;
   size_t capacity_ = 0;
   std::vector<std::unique_ptr<Window>> windows_;
   std::map<uint64_t, Reservation> reservations_;

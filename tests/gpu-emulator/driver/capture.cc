@@ -85,8 +85,7 @@ CUresult Driver::refuse_in_capture() {
   return result;
 }
 
-bool capture_wait(Driver& driver, const std::shared_ptr<Stream>& stream, Event& event, CUresult& result) {
-  (void)driver;
+bool capture_wait(const std::shared_ptr<Stream>& stream, Event& event, CUresult& result) {
   const std::shared_ptr<Capture> theirs = event.capture;
   if (theirs == nullptr) {
     if (stream->capture == nullptr) return false;

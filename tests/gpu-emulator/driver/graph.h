@@ -71,7 +71,7 @@ Node& add_node(Graph& graph, Op op, std::vector<Node*> after);
 /// The node of a handle; nullptr: none. Under the capture lock.
 Node* node_of(CUgraphNode handle);
 /// A captured stream waits for an event: true where that was a matter of captures, with its result. Under the capture lock.
-bool capture_wait(Driver& driver, const std::shared_ptr<Stream>& stream, Event& event, CUresult& result);
+bool capture_wait(const std::shared_ptr<Stream>& stream, Event& event, CUresult& result);
 /// Runs a graph's steps in their order, side by side where nothing orders them. Returns when all have ended.
 void run_steps(const GraphExec& exec);
 

@@ -11,6 +11,7 @@
 #include "gpu-emulator/driver/fault.h"
 #include "gpu-emulator/driver/limits.h"
 #include "gpu-emulator/driver/module.h"
+#include "gpu-emulator/driver/multicast.h"
 
 namespace emu::driver {
 namespace {
@@ -40,6 +41,7 @@ CUresult run_prepared(Driver& driver, const Prepared& prepared) {
   const auto device = static_cast<size_t>(context.device);
   Options options = driver.settings().options;
   options.seed = ronde::fnv1a_u64(options.seed, ronde::fnv1a_u64(launches[device].fetch_add(1), device + 1));
+  if (const CUresult result = update_multicasts(); result != CUDA_SUCCESS) return result;
   const std::string text = run(grid, driver.memory(), options, context.stop);
   if (text.empty()) return CUDA_SUCCESS;
   const CUresult code = code_of_fault(text);
