@@ -195,6 +195,11 @@ bool check_age(Seat& seat, Work& work, const std::vector<int>& peers) {
   return false;
 }
 
+/// Whether `rank` says that it waits for `peer`.
+bool waits_for(Seat& seat, int rank, int peer) {
+  return (wait_set(seat.fabric().control(rank))[peer / 64].load(std::memory_order_seq_cst) >> (peer % 64) & 1) != 0;
+}
+
 /// Every rank that this one waits for, directly or through others, and in `moving` those of them that are not known to be blocked.
 Suspicion closure(Seat& seat, std::vector<int>* moving) {
   Suspicion found;
@@ -202,19 +207,17 @@ Suspicion closure(Seat& seat, std::vector<int>* moving) {
   std::vector<bool> seen(seat.ranks());
   seen[seat.rank()] = true;
   for (size_t i = 0; i < found.members.size(); ++i) {
-    ControlBlock& block = seat.fabric().control(found.members[i]);
+    const int member = found.members[i];
+    const ControlBlock& block = seat.fabric().control(member);
     found.epochs.push_back(block.epoch.load(std::memory_order_seq_cst));  // before what it must still belong to at the end
     if (block.blocked.load(std::memory_order_seq_cst) == 0) {
-      moving->push_back(found.members[i]);
+      moving->push_back(member);
       continue;
     }
-    const std::atomic<uint64_t>* const words = wait_set(block);
     for (int peer = 0; peer < seat.ranks(); ++peer) {
-      const bool waits = (words[peer / 64].load(std::memory_order_seq_cst) >> (peer % 64) & 1) != 0;
-      if (waits && !seen[peer]) {
-        seen[peer] = true;
-        found.members.push_back(peer);
-      }
+      if (seen[peer] || !waits_for(seat, member, peer)) continue;
+      seen[peer] = true;
+      found.members.push_back(peer);
     }
   }
   return found;
@@ -241,8 +244,8 @@ Error cycle_error(Seat& seat, const Suspicion& suspicion) {
   return fail(Code::invalid_usage, text + "; put sends and receives that depend on each other into one group", Scope::communicator);
 }
 
-/// Asks the ranks that this one waits for, if they are a closed set, to look once more. The lowest of a set asks for all of it; of several sets one in
-/// another, each has its own.
+/// Asks the ranks that this one waits for, if they are a closed set, to look once more. One asks for all: the lowest, if others wait for it (if not, they
+/// are a smaller set, which has its own lowest).
 void suspect(Seat& seat) {
   std::vector<int> moving;
   Suspicion found = closure(seat, &moving);
@@ -251,6 +254,7 @@ void suspect(Seat& seat) {
     return;
   }
   if (*std::min_element(found.members.begin(), found.members.end()) != seat.rank()) return;
+  if (std::none_of(found.members.begin(), found.members.end(), [&](int member) { return waits_for(seat, member, seat.rank()); })) return;
   for (const int member : found.members) {
     found.asked.push_back(seat.fabric().control(member).probe.fetch_add(1, std::memory_order_seq_cst) + 1);
     seat.fabric().ring(member);

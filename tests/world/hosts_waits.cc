@@ -66,7 +66,7 @@ TEST_CASE("hosts: a cycle of two among ranks that wait for it", "[world][hosts]"
   std::vector<char> data[5];
   for (auto& one : data) one.resize(100);
   CHECK(expect_invalid_usage(5, [&](ncclComm_t c, int r) { return receive(c, r == 4 ? 3 : r + 1, data[r]); },
-                             {"wait for each other", "rank 3 is in Recv(count 100, int8, from rank 4)", "rank 4 is in Recv(count 100, int8, from rank 3)"}) == "");
+                             {"ranks 3, 4 wait for each other", "rank 3 is in Recv(count 100, int8, from rank 4)", "rank 4 is in Recv(count 100, int8, from rank 3)"}) == "");
 }
 
 TEST_CASE("hosts: many ranks wait for each other", "[world][hosts]") {
