@@ -41,7 +41,7 @@ topo::Reading read_twice(std::string_view text, Reader read, std::string (*write
 }  // namespace
 
 std::string topologies() {
-  const char* folder = process_variable("RONDE_TOPOLOGIES");
+  const char* folder = process_variable("TEST_TOPOLOGIES");
   return folder != nullptr && std::filesystem::is_directory(folder) ? folder : "";
 }
 

@@ -11,7 +11,7 @@ namespace ronde::test {
 /// One line a link: "gpu 0 - switch 0000:01:00.0: PCI x16 24 derived", in GB/s for each direction.
 std::string links_text(const topo::Machine& machine);
 
-/// The folder with files of real machines that RONDE_TOPOLOGIES names; "" where there is none.
+/// The folder with files of real machines that TEST_TOPOLOGIES names; "" where there is none.
 std::string topologies();
 
 /// Reads `xml`; requires that it succeeds, that check() finds nothing, and that to_xml() gives the same

@@ -1,4 +1,4 @@
-// Channels on real machines, where there are files of some: RONDE_TOPOLOGIES names a folder with files ending in .xml, and next
+// Channels on real machines, where there are files of some: TEST_TOPOLOGIES names a folder with files ending in .xml, and next
 // to them may lie nccl-reference.json, with the channels that NCCL finds on them.
 #include <fmt/core.h>
 
@@ -62,7 +62,7 @@ std::string row(const Machine& m, const std::string& file, bool two, Shape shape
 TEST_CASE("channels on real machines overload no link, and carry what NCCL's do", "[unit][graph]") {
   const std::string folder = test::topologies();
   if (folder.empty()) {
-    RONDE_SKIP("RONDE_TOPOLOGIES names no folder with topology files");
+    RONDE_SKIP("TEST_TOPOLOGIES names no folder with topology files");
   }
   std::vector<tool::ReferenceGraph> reference;
   const auto table = std::filesystem::path(folder) / "nccl-reference.json";

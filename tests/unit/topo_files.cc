@@ -1,4 +1,4 @@
-// Topology files of real machines, where there are some: RONDE_TOPOLOGIES names a folder with files ending in .xml.
+// Topology files of real machines, where there are some: TEST_TOPOLOGIES names a folder with files ending in .xml.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -42,7 +42,7 @@ TEST_CASE("files of real machines give a machine, and what is assumed of it is s
           "[unit][topo]") {
   const std::string folder = test::topologies();
   if (folder.empty())
-    RONDE_SKIP("RONDE_TOPOLOGIES names no folder with topology files");
+    RONDE_SKIP("TEST_TOPOLOGIES names no folder with topology files");
   int machines = 0;
   for (const auto& path : xml_files(folder)) {
     const std::string file = path.filename();

@@ -243,7 +243,7 @@ TEST_CASE("hwloc's XML, cut off and mutated: a sound machine, or an error with i
 TEST_CASE("hwloc's XML of real machines", "[unit][topo]") {
   const std::string folder = test::topologies();
   if (!std::filesystem::is_directory(folder + "/hwloc"))
-    RONDE_SKIP("RONDE_TOPOLOGIES names no folder with hwloc's files");
+    RONDE_SKIP("TEST_TOPOLOGIES names no folder with hwloc's files");
   const auto machine = [&](const std::string& name) {
     std::ifstream file(std::filesystem::path(folder) / "hwloc" / name);
     REQUIRE(file.good());

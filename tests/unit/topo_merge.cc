@@ -99,7 +99,7 @@ TEST_CASE("a machine merged with itself is itself", "[unit][topo][merge]") {
 TEST_CASE("real machines merged with themselves are themselves", "[unit][topo][merge]") {
   const std::string folder = test::topologies();
   if (folder.empty())
-    RONDE_SKIP("RONDE_TOPOLOGIES names no folder with topology files");
+    RONDE_SKIP("TEST_TOPOLOGIES names no folder with topology files");
   int machines = 0;
   for (const std::string& file : files(folder, ".xml")) {
     const auto read = load_machine(file);
