@@ -210,9 +210,10 @@ Result<Operand> BodyReader::simple_operand() {
       return made;
     case Lexeme::float64:
       made.kind = Operand::Kind::float64;
-      made.bits = minus ? token.bits ^ uint64_t{1} << 63 : token.bits;
+      made.bits = minus ? token.bits ^ uint64_t { 1 } << 63 : token.bits;
       return made;
-    default: return wrong("an operand is missing");
+    default:
+      return wrong("an operand is missing");
   }
 }
 

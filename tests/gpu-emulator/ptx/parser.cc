@@ -15,7 +15,8 @@ Result<ModuleText> Parser::module() {
 
 Result<> Parser::item() {
   bool external = false;
-  while (at_word(".visible") || at_word(".weak") || at_word(".common") || at_word(".extern")) external |= take().text == ".extern";
+  while (at_word(".visible") || at_word(".weak") || at_word(".common") || at_word(".extern"))
+    external |= take().text == ".extern";
   if (take_mark(';')) return {};
   if (peek().kind != Lexeme::word) return wrong("a directive is missing");
   const std::string_view word = take().text;
@@ -91,7 +92,8 @@ Result<> Parser::function(bool entry) {
   read.scopes.emplace_back();
   for (std::vector<Declaration>* list : {&read.returns, &read.parameters}) {
     for (const Declaration& parameter : *list) {
-      read.scopes[0].names.emplace(parameter.name, Binding{Binding::Kind::variable, static_cast<uint32_t>(read.variables.size()), 1});
+      read.scopes[0].names.emplace(parameter.name,
+                                   Binding{Binding::Kind::variable, static_cast<uint32_t>(read.variables.size()), 1});
       read.variables.push_back(parameter);
     }
   }
@@ -127,8 +129,10 @@ Result<> Parser::function_limits(FunctionText& to) {
       product *= n;
       if (!take_mark(',')) break;
     }
-    if (word == ".maxntid" || word == ".reqntid") to.max_threads = static_cast<uint32_t>(product);
-    else if (word == ".maxnreg") to.max_registers = static_cast<uint32_t>(product);
+    if (word == ".maxntid" || word == ".reqntid")
+      to.max_threads = static_cast<uint32_t>(product);
+    else if (word == ".maxnreg")
+      to.max_registers = static_cast<uint32_t>(product);
     else if (word != ".minnctapersm" && word != ".maxnctapersm" && word != ".noreturn" && word != ".reqnctapercluster" &&
              word != ".explicitcluster" && word != ".maxclusterrank" && word != ".blocksareclusters" && word != ".abi_preserve" &&
              word != ".abi_preserve_control" && word != ".unique")

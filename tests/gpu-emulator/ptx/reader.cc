@@ -14,13 +14,13 @@ using ronde::Result;
 Type type_named(std::string_view name) {
   using Kind = Type::Kind;
   static const std::unordered_map<std::string_view, Type> types = {
-      {"pred", {Kind::pred, 1, 1}},       {"b8", {Kind::bits, 8, 1}},         {"b16", {Kind::bits, 16, 1}},
-      {"b32", {Kind::bits, 32, 1}},       {"b64", {Kind::bits, 64, 1}},       {"b128", {Kind::bits, 128, 1}},
-      {"u8", {Kind::unsigned_, 8, 1}},    {"u16", {Kind::unsigned_, 16, 1}},  {"u32", {Kind::unsigned_, 32, 1}},
-      {"u64", {Kind::unsigned_, 64, 1}},  {"s8", {Kind::signed_, 8, 1}},      {"s16", {Kind::signed_, 16, 1}},
-      {"s32", {Kind::signed_, 32, 1}},    {"s64", {Kind::signed_, 64, 1}},    {"f16", {Kind::real, 16, 1}},
-      {"f32", {Kind::real, 32, 1}},       {"f64", {Kind::real, 64, 1}},       {"f16x2", {Kind::real, 16, 2}},
-      {"f32x2", {Kind::real, 32, 2}},     {"bf16", {Kind::brain, 16, 1}},     {"bf16x2", {Kind::brain, 16, 2}},
+      {"pred", {Kind::pred, 1, 1}},        {"b8", {Kind::bits, 8, 1}},        {"b16", {Kind::bits, 16, 1}},
+      {"b32", {Kind::bits, 32, 1}},        {"b64", {Kind::bits, 64, 1}},      {"b128", {Kind::bits, 128, 1}},
+      {"u8", {Kind::unsigned_, 8, 1}},     {"u16", {Kind::unsigned_, 16, 1}}, {"u32", {Kind::unsigned_, 32, 1}},
+      {"u64", {Kind::unsigned_, 64, 1}},   {"s8", {Kind::signed_, 8, 1}},     {"s16", {Kind::signed_, 16, 1}},
+      {"s32", {Kind::signed_, 32, 1}},     {"s64", {Kind::signed_, 64, 1}},   {"f16", {Kind::real, 16, 1}},
+      {"f32", {Kind::real, 32, 1}},        {"f64", {Kind::real, 64, 1}},      {"f16x2", {Kind::real, 16, 2}},
+      {"f32x2", {Kind::real, 32, 2}},      {"bf16", {Kind::brain, 16, 1}},    {"bf16x2", {Kind::brain, 16, 2}},
       {"u16x2", {Kind::unsigned_, 16, 2}}, {"s16x2", {Kind::signed_, 16, 2}},
   };
   const auto found = types.find(name);
@@ -44,7 +44,8 @@ Binding FunctionText::find(std::string_view name, uint32_t scope) const {
     if (stem.size() == name.size()) continue;
     // "%r<8>" is bound as "%r<", so that a plain "%r" beside it stays another one.
     const auto range = names.find(std::string_view(stem));
-    if (range != names.end() && range->second.kind == Binding::Kind::register_ && range->second.count > 1 && number < range->second.count)
+    if (range != names.end() && range->second.kind == Binding::Kind::register_ && range->second.count > 1 &&
+        number < range->second.count)
       return {Binding::Kind::register_, range->second.index + static_cast<uint32_t>(number), 1};
   }
   return {};

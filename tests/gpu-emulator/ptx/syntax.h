@@ -105,7 +105,7 @@ struct FunctionText {
 
   std::vector<Scope> scopes;
   std::vector<Type> registers;
-  std::vector<Declaration> variables;                   ///< .local, .shared and .param of its own
+  std::vector<Declaration> variables;                  ///< .local, .shared and .param of its own
   std::vector<std::vector<std::string_view>> targets;  ///< of .branchtargets
   std::vector<Statement> statements;
   uint32_t labels = 0;

@@ -63,7 +63,8 @@ class Scanner {
       while (in_word(peek()) || (peek() == ':' && peek(1) == ':')) at_ += peek() == ':' ? 2 : 1;
     } else if (c == '"') {
       const size_t close = text_.find('"', at_ + 1);
-      if (close == std::string_view::npos) return fail(Code::invalid_argument, fmt::format("PTX line {}: a text has no end", line_));
+      if (close == std::string_view::npos)
+        return fail(Code::invalid_argument, fmt::format("PTX line {}: a text has no end", line_));
       token.kind = Lexeme::text;
       token.text = text_.substr(at_ + 1, close - at_ - 1);
       at_ = close + 1;

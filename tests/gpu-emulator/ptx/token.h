@@ -11,8 +11,8 @@ namespace emu::ptx {
 
 enum class Lexeme : uint8_t { word, integer, float32, float64, text, mark, end };
 
-/// One token. A word begins with a letter or one of _ $ % . and goes on with digits, dots and ::, so an opcode with all its modifiers is one
-/// word, as is a directive (".reg") or a register ("%r1").
+/// One token. A word begins with a letter or one of _ $ % . and goes on with digits, dots and ::, so an opcode with all its
+/// modifiers is one word, as is a directive (".reg") or a register ("%r1").
 struct Token {
   Lexeme kind = Lexeme::end;
   char mark = 0;          ///< kind mark: the character
