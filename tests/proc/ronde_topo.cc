@@ -34,7 +34,9 @@ TEST_CASE("ronde-topo: each command explains itself", "[ronde-topo]") {
     CHECK(has(help.out, "Exit status: 0 done"));
   }
   CHECK(topo("").status == 2);
+  CHECK(has(topo("").err, "name a command"));
   CHECK(topo("nothing").status == 2);
+  CHECK(has(topo("nothing").err, "not expected: nothing"));
   CHECK(topo("show --nothing").status == 2);
   CHECK(topo("diff one").status == 2);
   CHECK(topo("dump --format yaml").status == 2);

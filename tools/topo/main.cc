@@ -1,5 +1,6 @@
 // ronde-topo: machines, and what ronde makes of them.
 #include <CLI/CLI.hpp>
+#include <cstdio>
 
 #include "tools/topo/commands.h"
 
@@ -126,7 +127,7 @@ void add_gather(CLI::App& app, int& status) {
 int main(int argc, char** argv) {
   using namespace ronde::topo::tool;
   CLI::App app("Shows, converts, compares and checks machines: this host, topology files, copies of hosts.", "ronde-topo");
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // with 1 an unknown word would be no more than a missing command
   app.footer(std::string("ronde-topo COMMAND --help explains a command.\n\n") + kStatuses);
   int status = kDone;
   add_show(app, status);
@@ -140,5 +141,7 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? kDone : kUsage;
   }
-  return status;
+  if (!app.get_subcommands().empty()) return status;
+  std::fprintf(stderr, "ronde-topo: name a command; ronde-topo --help lists them\n");
+  return kUsage;
 }
