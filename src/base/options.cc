@@ -18,7 +18,7 @@ constexpr Option kTable[kSettings] = {
   {Setting::comm_id, "COMM_ID", "NCCL_COMM_ID", Kind::text, "", 0, 0, "", "fixed address of rank 0 instead of the unique id's: ip:port, [ipv6]:port or host:port"},
   {Setting::socket_ifname, "SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", Kind::text, "", 0, 0, "", "interfaces to use: prefixes, =exact names, ^ excludes"},
   {Setting::socket_family, "SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", Kind::choice, "any", 0, 0, "any,AF_INET,AF_INET6", "address family to use"},
-  {Setting::port_range, "PORT_RANGE", nullptr, Kind::text, "", 0, 0, "", "lo-hi: every listening port lies in it"},
+  {Setting::port_range, "PORT_RANGE", nullptr, Kind::text, "", 0, 0, "", "lo-hi: every listening port lies in it; each process takes two where ranks are on several hosts"},
   {Setting::hostid, "HOSTID", "NCCL_HOSTID", Kind::text, "", 0, 0, "", "identity of this host instead of boot id and name"},
   {Setting::hosts, "HOSTS", nullptr, Kind::text, "", 0, 0, "", "pretends that ranks are on several hosts: their number, or the host of each rank (0,1,1,0)"},
   {Setting::net, "NET", "NCCL_NET", Kind::text, "", 0, 0, "", "network to use between hosts, by name, instead of the configuration's `netName`; empty: the best that works"},

@@ -23,8 +23,8 @@ constexpr int kBacklog = 4096;  // a whole job may call at once; the kernel caps
 
 int open_socket(int family) { return socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
 
-Error socket_failure(int errno_value) {
-  return system_failure(errno_value, fmt::format("opening a socket of the bootstrap ({})", descriptor_use()),
+Error socket_failure(int errno_value, std::string_view user = "the bootstrap") {
+  return system_failure(errno_value, fmt::format("opening a socket for {} ({})", user, descriptor_use()),
                         "raise `ulimit -n` if it is the descriptors");
 }
 
@@ -113,7 +113,7 @@ Result<PortRange> parse_port_range(std::string_view text) {
   return range;
 }
 
-Result<Listening> listen_tcp(std::string_view family, PortRange range) {
+Result<Listening> listen_tcp(std::string_view family, PortRange range, std::string_view user) {
   int last = 0;
   if (family != "AF_INET") {
     Listening found = search_port(6, family == "any", range, &last);
@@ -126,10 +126,10 @@ Result<Listening> listen_tcp(std::string_view family, PortRange range) {
   }
   if (range.low != 0 && (last == EADDRINUSE || last == EACCES)) {
     return system_failure(
-        last, fmt::format("listening for the bootstrap on a port of RONDE_PORT_RANGE={}-{}: none is free", range.low, range.high),
-        "widen the range or end what uses it");
+        last, fmt::format("listening for {} on a port of RONDE_PORT_RANGE={}-{}: none is free", user, range.low, range.high),
+        "each process takes one for the bootstrap and one for the network between hosts; widen the range or end what uses it");
   }
-  return last == EMFILE || last == ENFILE ? socket_failure(last) : system_failure(last, "listening on TCP for the bootstrap");
+  return last == EMFILE || last == ENFILE ? socket_failure(last, user) : system_failure(last, fmt::format("listening on TCP for {}", user));
 }
 
 Result<Listening> listen_at(const Address& address, int* errno_value) {

@@ -26,8 +26,8 @@ struct Listening {
 };
 
 /// Listens on all addresses of this host, on IPv6 and IPv4 alike unless `family` (a value of RONDE_SOCKET_FAMILY) says one, on a
-/// free port of `range`. system_error naming the range when it is full.
-Result<Listening> listen_tcp(std::string_view family, PortRange range);
+/// free port of `range`. system_error naming the range when it is full, and `user`, who listens.
+Result<Listening> listen_tcp(std::string_view family, PortRange range, std::string_view user = "the bootstrap");
 /// Listens on exactly this address (NCCL_COMM_ID); `errno_value` says what the system said, 0 where it worked.
 Result<Listening> listen_at(const Address& address, int* errno_value);
 /// Listens on the abstract unix socket of process number `process`.

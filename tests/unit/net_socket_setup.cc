@@ -194,6 +194,18 @@ TEST_CASE("a fixed port serves one connection after the other", "[net]") {
   }
 }
 
+TEST_CASE("one port is not enough for the bootstrap and the network", "[net]") {
+  const auto bootstrap = listen_tcp("AF_INET", {});
+  REQUIRE(bootstrap.ok());
+  const std::string port = std::to_string(bootstrap->port);
+  const auto listener = loopback_net({{"RONDE_PORT_RANGE", port}, {"RONDE_SOCKET_FAMILY", "AF_INET"}})->listen(0);
+  REQUIRE_FALSE(listener.ok());
+  const std::string text = listener.error().what;
+  INFO(text);
+  CHECK(contains(text, "listening for the network between hosts on a port of RONDE_PORT_RANGE=" + port + "-" + port + ": none is free"));
+  CHECK(contains(text, "each process takes one for the bootstrap and one for the network"));
+}
+
 TEST_CASE("strangers keep nobody waiting, get no answer and stay few", "[net]") {
   const auto net = loopback_net();
   auto listener = *net->listen(0);

@@ -51,7 +51,7 @@ Result<std::shared_ptr<Door>> Door::of(const Config& config) {
 
 Result<> Door::open(const Config& config) {
   RONDE_TRY(const PortRange range, parse_port_range(config.text(Setting::port_range)));
-  RONDE_TRY(Listening listening, listen_tcp(config.text(Setting::socket_family), range));
+  RONDE_TRY(Listening listening, listen_tcp(config.text(Setting::socket_family), range, "the network between hosts"));
   listening_ = std::move(listening.fd);
   port_ = listening.port;
   int family = 0;
