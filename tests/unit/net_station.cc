@@ -156,6 +156,22 @@ TEST_CASE("a reader that cannot take a connection tells the writer, which believ
   CHECK(hosts.plan->seen(FaultAt::connect) == 1);  // what was sent may be lost
 }
 
+TEST_CASE("a reader's end that broke is forgotten when its writer asks anew", "[net]") {
+  const int again = GENERATE(0, 1, 2);  // of two links
+  TwoHosts hosts;
+  hosts.plan->order(broken(FaultAt::received, 2));
+  for (const int link : {0, 1}) hosts.a.send(link, 1);
+  REQUIRE(until([&] { return hosts.plan->struck() == 2; }));
+  const auto passes = [&](uint64_t milliseconds) {
+    const uint64_t later = now_ns() + milliseconds * kMillisecond;
+    until([&] { return !hosts.b.error().empty() || now_ns() > later; });
+  };
+  passes(50);  // as a rule both ends are known to be lost by then; if not, the writer is only quicker
+  for (int link = 0; link < again; ++link) REQUIRE(hosts.a.bootstrap->post(1, pack(OpenNews{link, 1, 0})).ok());
+  passes(2500);  // two seconds are left to a better reason
+  CHECK(hosts.b.error().empty() == (again == 2));
+}
+
 TEST_CASE("a connection that was up and breaks is not made again, and both ends hear of it", "[net]") {
   TwoHosts hosts;
   hosts.a.send(0, 1);

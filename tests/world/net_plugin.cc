@@ -172,6 +172,7 @@ TEST_CASE("net plugin: a failure of one device is no failure while another one w
   const ExampleNet example("9");
   example.order("listen", 2, 0, 1);
   example.order("connect", 6, 2, 1);
+  example.order("regMr of a sender", 2, 0, 1);
   CHECK(network_of({{"NCCL_NET_PLUGIN", example.path()}}) == "NET/Example");
   example.check();
 }

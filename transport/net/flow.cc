@@ -51,9 +51,10 @@ Result<bool> SendFlow::pump() {
     open_ = nullptr;
   }
   if (!ready_) {
-    RONDE_TRY(ready_, sender_->ready());
-    if (!ready_) return false;
+    RONDE_TRY(const bool up, sender_->ready());
+    if (!up) return false;
     RONDE_TRY(sender_->use(memory_of(fifo_)));
+    ready_ = true;
   }
   RONDE_TRY(const bool moved, post());
   const uint64_t before = done_;

@@ -53,7 +53,12 @@ void Station::hear(int from, const OpenNews& news) {
     const std::lock_guard lock(mutex_);
     if (cut_) return fail(Code::remote_error, "it has left");
     RONDE_TRY(const FifoView fifo, parts_.arena->make_fifo(from, news.link));
-    Link& it = find(from)->recvs[news.link];
+    Peer& peer = *find(from);
+    if (peer.lost_recvs.erase(news.link) != 0 && peer.lost_recvs.empty()) {  // its end came before the news that its writer tries again
+      peer.lost.reset();
+      lost_.fetch_sub(1, std::memory_order_relaxed);
+    }
+    Link& it = peer.recvs[news.link];
     old = it.recv;
     old_proxy = it.recv_proxy;
     it.attempt = news.attempt;
@@ -154,16 +159,23 @@ void Station::flow_broken(int peer, int link, int attempt, bool sends, Error err
     return;
   }
   if (!settled && try_again(peer, link, attempt, error.what)) return;
-  lose(peer, std::move(error));
+  lose(peer, std::move(error), sends ? std::nullopt : std::optional(link));
 }
 
 // A connection that breaks is often the consequence of what its peer will tell, or of its end: that is the better reason, if it comes.
-void Station::lose(int peer, Error error) {
+void Station::lose(int peer, Error error, std::optional<int> recv) {
   RONDE_INFO(net, "rank {} to {}: {}", rank_, parts_.name(peer), error.what);
   {
     const std::lock_guard lock(mutex_);
     Peer& it = *find(peer);
-    if (it.lost.has_value() || cut_) return;
+    if (cut_) return;
+    const bool for_good = it.lost.has_value() && it.lost_recvs.empty();
+    if (!recv.has_value()) {
+      it.lost_recvs.clear();
+    } else if (!for_good) {
+      it.lost_recvs.insert(*recv);
+    }
+    if (it.lost.has_value()) return;
     it.lost = std::move(error);
     it.lost_since = now_ns();
     lost_.fetch_add(1, std::memory_order_relaxed);
@@ -186,6 +198,7 @@ void Station::report_lost() {
       if (it.gone.load(std::memory_order_seq_cst)) continue;
       if (takes_nothing_more(it.mirror->control().state.load(std::memory_order_seq_cst))) continue;
       error = std::exchange(it.lost, std::nullopt);
+      it.lost_recvs.clear();
       lost_.fetch_sub(1, std::memory_order_relaxed);
     }
     parts_.on_error(static_cast<int>(peer), std::move(*error));

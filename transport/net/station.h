@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -89,6 +90,7 @@ class Station : public std::enable_shared_from_this<Station> {
     uint64_t probe = 0, own_probe = 0;          // its last probe, and the number that this has in this rank's control block
     std::optional<Error> lost;                  // a connection, for a reason that may be the consequence of another
     uint64_t lost_since = 0;
+    std::set<int> lost_recvs;                   // links whose reader's ends are all that is lost: their writer may try again
   };
 
   Peer* find(int peer) const;
@@ -119,7 +121,7 @@ class Station : public std::enable_shared_from_this<Station> {
   FlowEvents events_of(int peer, int link, int attempt, bool sends);
   void flow_broken(int peer, int link, int attempt, bool sends, Error error);
   bool try_again(int peer, int link, int attempt, const std::string& why);
-  void lose(int peer, Error error);
+  void lose(int peer, Error error, std::optional<int> recv = {});
   void ring_own();
   bool drained(int peer);
   bool undelivered(int peer);

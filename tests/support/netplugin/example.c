@@ -275,6 +275,7 @@ int example_reg(void* to, void* data, size_t bytes, int kind, void** registratio
   int code;
   enter(&comm->inside, "two threads in one connection: regMr");
   code = ordered("regMr");
+  if (code == -1 && comm->kind == 's') code = ordered("regMr of a sender");
   if (kind != 1) code = broken("memory of another kind than the host's");
   if (code <= 0) {
     region = calloc(1, sizeof *region);
