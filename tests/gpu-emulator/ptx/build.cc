@@ -44,7 +44,9 @@ class StatementDecoder : public Decoder {
     if (!ok()) return error_;
     if (fixes != builder_->fixes.size())
       builder_->fixes.back().instruction = static_cast<uint32_t>(builder_->code.instructions.size());
-    if (in.run != nullptr) builder_->code.instructions.push_back(in);
+    builder_->code.instructions.push_back(in);
+    // Lanes that did not take a branch wait after it for those that come later, as at a label.
+    if (s.opcode == "bra" && !s.guard.empty()) builder_->add_label(in.place);
     return "";
   }
 };
@@ -71,6 +73,14 @@ Slot Builder::constant(uint64_t value, unsigned bits) {
   for (unsigned i = 0; i < copies; i++) std::memcpy(reinterpret_cast<std::byte*>(words.data()) + i * unit / 8, &value, unit / 8);
   code.constants.insert(code.constants.end(), words.begin(), words.end());
   return at->second;
+}
+
+void Builder::add_label(uint32_t place) {
+  Instruction in;
+  in.run = run_label;
+  in.guard = constant(1, 1);
+  in.place = place;
+  code.instructions.push_back(in);
 }
 
 void Builder::place_variables() {
@@ -107,12 +117,8 @@ Result<> Builder::run() {
   for (const ptx::Statement& statement : text.statements) {
     if (statement.opcode.empty()) {
       labels[text.find(statement.label, statement.scope).index] = static_cast<uint32_t>(code.instructions.size());
-      Instruction in;
-      in.run = run_label;
-      in.guard = constant(1, 1);
       code.places.push_back({statement.line, statement.location});
-      in.place = static_cast<uint32_t>(code.places.size() - 1);
-      code.instructions.push_back(in);
+      add_label(static_cast<uint32_t>(code.places.size() - 1));
       continue;
     }
     const std::string wrong = StatementDecoder(*this, statement).run();

@@ -43,6 +43,7 @@ struct Builder {
   ronde::Result<> run();
   Slot add_register(unsigned bits);
   Slot constant(uint64_t value, unsigned bits);
+  void add_label(uint32_t place);
   void place_variables();
   ronde::Result<> fix_branches();
 };

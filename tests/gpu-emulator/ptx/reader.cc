@@ -105,14 +105,16 @@ Result<Declaration> Reader::declaration(Space space, bool external) {
   made.line = peek().line;
   Type type;
   uint32_t elements = 1;
+  bool pointer = false;  // after .ptr, space and alignment are those of what it points to
   while (peek().kind == Lexeme::word && peek().text[0] == '.') {
     const std::string_view word = take().text.substr(1);
     if (word == "align") {
       RONDE_TRY(const int64_t align, need_integer());
-      made.align = static_cast<uint32_t>(align);
+      if (!pointer) made.align = static_cast<uint32_t>(align);
     } else if (word == "v2" || word == "v4") {
       elements = word == "v2" ? 2 : 4;
-    } else if (word == "ptr") {  // .ptr .global: what a pointer parameter points to
+    } else if (word == "ptr") {
+      pointer = true;
     } else if (const Type named = type_named(word); named.kind != Type::Kind::none) {
       type = named;
     } else if (word != "global" && word != "shared" && word != "local" && word != "const" && word != "attribute") {
