@@ -60,7 +60,7 @@ constexpr Option kTable[kSettings] = {
   {Setting::proto, "PROTO", "NCCL_PROTO", Kind::text, "", 0, 0, "", "protocols to choose from, in the syntax of ALGO"},
   {Setting::strict, "STRICT", nullptr, Kind::flag, "0", 0, 1, "", "1: a forced choice that cannot be had is an error instead of a warning"},
   {Setting::deterministic, "DETERMINISTIC", nullptr, Kind::flag, "0", 0, 1, "", "1: only algorithms whose result depends on data and rank order alone"},
-  {Setting::tuner_plugin, "TUNER_PLUGIN", "NCCL_TUNER_PLUGIN", Kind::text, "", 0, 0, "", "tuner plugin: a library, NAME of libnccl-tuner-NAME.so, STATIC_PLUGIN or none; unset: libnccl-tuner.so where there is one"},
+  {Setting::tuner_plugin, "TUNER_PLUGIN", "NCCL_TUNER_PLUGIN", Kind::text, "", 0, 0, "", "tuner plugin: a library, NAME of libnccl-tuner-NAME.so, STATIC_PLUGIN or none; unset: libnccl-tuner.so where there is one, else a tuner in the network plugin's library"},
   {Setting::tune_file, "TUNE_FILE", nullptr, Kind::text, "", 0, 0, "", "file with constants of the cost model, as `ronde-plan calibrate` writes it; replaces what it names (docs/tuning.md)"},
   {Setting::min_channels, "MIN_NCHANNELS", "NCCL_MIN_NCHANNELS", Kind::integer, "1", 1, 16, "", "least number of channels"},
   {Setting::max_channels, "MAX_NCHANNELS", "NCCL_MAX_NCHANNELS", Kind::integer, "16", 1, 1024, "", "largest number of channels"},

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <algorithm>
 #include <cstdio>
-#include <vector>
 
 #include <fmt/core.h>
 
@@ -34,6 +33,18 @@ std::shared_ptr<void> open_plugin(std::string_view value, std::string_view kind,
     tried->append(tried->empty() ? "" : "; ").append(why != nullptr ? why : name);
   }
   return nullptr;
+}
+
+std::vector<std::string> plugin_words(std::string_view list) {
+  if (list.empty()) return {""};
+  std::vector<std::string> words;
+  for (size_t at = 0; at < list.size();) {
+    const size_t end = std::min(list.find(',', at), list.size());
+    const std::string_view word = list.substr(at, end - at);
+    if (!word.empty() && !same_word(word, "none")) words.emplace_back(word);
+    at = end + 1;
+  }
+  return words;
 }
 
 void log_for_plugin(std::string_view kind, int level, unsigned long subsystems, const char* file, int line, const char* format,

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ronde {
 
@@ -16,6 +17,9 @@ using PluginLog = void (*)(int level, unsigned long subsystems, const char* file
 /// libnccl-KIND-NAME.so; STATIC_PLUGIN (whatever follows) is the program itself; empty is libnccl-KIND.so. nullptr: none can be
 /// loaded, and `*tried` says why. Closed with the last copy of the pointer.
 std::shared_ptr<void> open_plugin(std::string_view value, std::string_view kind, std::string* tried);
+
+/// The words of a setting that lists plugins by such values, empty ones and `none` aside; where nothing is set, one empty word.
+std::vector<std::string> plugin_words(std::string_view list);
 
 /// What a log function of plugins of `kind` was called with, as a line of the log.
 void log_for_plugin(std::string_view kind, int level, unsigned long subsystems, const char* file, int line, const char* format,

@@ -1,9 +1,11 @@
 #include "tune/plugin.h"
 
 #include <dlfcn.h>
+#include <algorithm>
 #include <cmath>
 #include <cstdarg>
 #include <cstring>
+#include <iterator>
 
 #include <fmt/core.h>
 
@@ -60,6 +62,19 @@ void tuner_log(int level, unsigned long subsystems, const char* file, int line, 
   va_end(arguments);
 }
 
+bool has_tuner(void* library) {
+  return std::any_of(std::begin(kVersions), std::end(kVersions), [&](const Version& one) { return dlsym(library, one.symbol) != nullptr; });
+}
+
+/// The first library of the network plugins that has a tuner of use.
+std::shared_ptr<void> in_net_plugins(const Config& config, std::string* tried) {
+  for (const std::string& word : plugin_words(config.text(Setting::net_plugin))) {
+    std::shared_ptr<void> library = open_plugin(word, "net", tried);
+    if (library != nullptr && has_tuner(library.get())) return library;
+  }
+  return nullptr;
+}
+
 /// Of the versions that the library has, those that are of no use here; "" for none.
 std::string other_versions(void* library) {
   std::string text;
@@ -98,6 +113,7 @@ std::unique_ptr<Tuner> Tuner::load(const Config& config) {
   };
   std::string tried;
   std::shared_ptr<void> library = open_plugin(value, "tuner", &tried);
+  if (library == nullptr && value.empty()) library = in_net_plugins(config, &tried);
   if (library == nullptr) {
     return refuse(
         fmt::format("no library can be loaded ({})", tried),

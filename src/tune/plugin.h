@@ -22,8 +22,9 @@ float tuner_cost(const Alternative& one);
 /// that makes the call.
 class Tuner {
  public:
-  /// What RONDE_TUNER_PLUGIN asks for, not yet started. nullptr where nothing is asked for and there is no libnccl-tuner.so, and,
-  /// after a warning that says why, where it cannot be used.
+  /// What RONDE_TUNER_PLUGIN asks for, not yet started; where it asks for nothing, libnccl-tuner.so, else the first library of
+  /// NCCL_NET_PLUGIN that has a tuner. nullptr where there is none, and, after a warning that says why, where what was asked for
+  /// cannot be used.
   static std::unique_ptr<Tuner> load(const Config& config);
   /// Around a structure of any version that outlives it. For load(), and for tests.
   explicit Tuner(std::unique_ptr<TunerAbi> abi, int version, std::shared_ptr<void> library = nullptr);

@@ -310,5 +310,14 @@ TEST_CASE("a plugin is found by its name, and in the program itself", "[world][t
   std::filesystem::create_symlink(plugin("example5"), folder + "/libnccl-tuner.so");
   CHECK(run("LD_LIBRARY_PATH=" + folder));
   CHECK_FALSE(run("LD_LIBRARY_PATH=" + folder + " NCCL_TUNER_PLUGIN=none"));
+  // Else a network plugin's library may have one.
+  const std::string net = "NCCL_NET_PLUGIN=" RONDE_TEST_BUILD "/tests/support/netplugin/libnccl-net-example10.so,none,";
+  CHECK(run(net + plugin("example5")));
+  CHECK_FALSE(run(net + plugin("incomplete")));
+  CHECK_FALSE(run(net + plugin("example5") + " NCCL_TUNER_PLUGIN=none"));
+  CHECK_FALSE(run(net + plugin("example5") + " NCCL_TUNER_PLUGIN=nowhere"));
+  std::filesystem::create_symlink(plugin("example5"), folder + "/libnccl-net.so");
+  std::filesystem::remove(folder + "/libnccl-tuner.so");
+  CHECK(run("LD_LIBRARY_PATH=" + folder));
   std::filesystem::remove_all(folder);
 }

@@ -135,23 +135,15 @@ Result<std::shared_ptr<Net>> NetPlugin::open(const PluginComm& comm, std::string
 
 std::vector<PluginChoice> plugins_of(const Config& config) {
   std::vector<PluginChoice> choices;
-  const auto add = [&](const std::string& value, std::string word, bool asked) {
-    PluginChoice& one = choices.emplace_back(PluginChoice{std::move(word), asked, nullptr, ""});
-    one.plugin = NetPlugin::find(value, &one.why);
-  };
-  const std::string& list = config.text(Setting::net_plugin);
   const std::string& source = config.source(Setting::net_plugin);
-  if (list.empty()) add("", "libnccl-net.so", false);
-  for (size_t at = 0; at < list.size();) {
-    const size_t end = std::min(list.find(',', at), list.size());
-    const std::string value = list.substr(at, end - at);
-    at = end + 1;
-    if (value.empty() || same_word(value, "none")) continue;
+  for (const std::string& value : plugin_words(config.text(Setting::net_plugin))) {
     if (choices.size() == kMostPlugins) {
       log_once(fmt::format("{} names more than {} plugins: those from \"{}\" on are ignored", source, kMostPlugins, value));
       break;
     }
-    add(value, fmt::format("{} ({})", value, source), true);
+    const bool asked = !value.empty();
+    PluginChoice& one = choices.emplace_back(PluginChoice{asked ? fmt::format("{} ({})", value, source) : "libnccl-net.so", asked, nullptr, ""});
+    one.plugin = NetPlugin::find(value, &one.why);
   }
   return choices;
 }
