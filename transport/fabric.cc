@@ -39,6 +39,7 @@ class RankFabric final : public Fabric {
     if (joined_.station != nullptr) joined_.station->report_lost();
   }
   int network_devices() const override { return joined_.station == nullptr ? 0 : joined_.station->devices(); }
+  bool network_by_cpu() const override { return joined_.station != nullptr && joined_.station->net().by_cpu(); }
   bool help() override { return joined_.station != nullptr && joined_.station->help(); }
   void rest(bool sleeps) override {
     if (joined_.station != nullptr) joined_.station->rest(sleeps);

@@ -93,6 +93,8 @@ class Fabric {
   virtual void report_lost() = 0;
   /// Devices of the network between hosts that this rank's connections take turns over; 0 where there is no network.
   virtual int network_devices() const = 0;
+  /// Whether this host's cores move what the network between hosts carries (net::Net::by_cpu); false where there is none.
+  virtual bool network_by_cpu() const = 0;
   /// Does the work of the network's proxies once, in place of their threads. True if anything moved. Cheap where there is no network.
   virtual bool help() = 0;
   /// The calling thread helps no more for now: the proxies go on, at once where it `sleeps` or something is left to do.

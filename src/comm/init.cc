@@ -60,6 +60,7 @@ struct RankFacts {
   uint32_t cores = 1;
   uint32_t lends = 0;
   uint64_t devices = 0;  ///< of the network; 0: none is needed
+  uint64_t by_cpu = 0;   ///< 1: cores move what it carries
   uint64_t tuner = 0;  ///< see agree_on_tuner
   uint64_t layout = 0;  ///< hash of machine and channels
 };
@@ -201,6 +202,7 @@ Result<> Communicator::gather_inputs() {
   mine.cores = usable_cores();
   mine.lends = 1;
   mine.devices = static_cast<uint64_t>(fabric().network_devices());
+  mine.by_cpu = fabric().network_by_cpu() ? 1 : 0;
   if (ranks_ > 1) tuner_ = Tuner::load(*config_);
   mine.tuner = tuner_word(tuner_.get(), *config_);
   mine.layout = layout_->hash;
@@ -229,6 +231,7 @@ Result<> Communicator::gather_inputs() {
     cores = std::max(cores, f.cores);
   }
   inputs_.links.devices = std::max(1, static_cast<int>(devices));
+  inputs_.links.by_cpu = std::any_of(facts.begin(), facts.end(), [](const RankFacts& f) { return f.by_cpu != 0; });
   inputs_.one_process = processes.size() == 1;
   ranks_in_process_ = static_cast<int>(std::count_if(facts.begin(), facts.end(), [&](const RankFacts& f) { return f.process == mine.process; }));
   for (const auto& [machine, use] : machines) {

@@ -57,6 +57,10 @@ std::vector<Entry> make_entries() {
   all.push_back({"cpu.wake", &Costs::cpu_wake, -1, -1, nullptr, "ns", 0, kMostNanos});
   all.push_back({"cpu.patience", &Costs::cpu_patience, -1, -1, nullptr, "ns", 0, kMostNanos});
   all.push_back({"cpu.switch", &Costs::cpu_switch, -1, -1, nullptr, "ns", 0, kMostNanos});
+  all.push_back({"cpu.net.latency", &Costs::cpu_net_latency, -1, -1, nullptr, "ns", 0, kMostNanos});
+  all.push_back({"cpu.net.slot", &Costs::cpu_net_slot, -1, -1, nullptr, "ns", 0, kMostNanos});
+  all.push_back({"cpu.net.send", &Costs::cpu_net_send, -1, -1, nullptr, "MB/s", 1, kMostRate});
+  all.push_back({"cpu.net.receive", &Costs::cpu_net_receive, -1, -1, nullptr, "MB/s", 1, kMostRate});
   return all;
 }
 const std::vector<Entry>& entries() {

@@ -69,6 +69,11 @@ struct Costs {
   int64_t cpu_wake = 0;                                  ///< ns
   int64_t cpu_patience = 0;                              ///< ns that a thread looks before it sleeps
   int64_t cpu_switch = 0;                                ///< ns
+  // A network whose data the cores move, between CPU ranks:
+  int64_t cpu_net_latency = 0;                           ///< ns from the kernel of a slot's writer to its reader's, no core at work
+  int64_t cpu_net_slot = 0;                              ///< ns of a core for sending, and for receiving, a slot without its data
+  int64_t cpu_net_send = 1;                              ///< MB/s
+  int64_t cpu_net_receive = 1;                           ///< MB/s
   std::array<std::array<Curve, 2>, kCpuWorks> curves{};  ///< for process and shm
 
   const HopCost& hop(Protocol protocol, HopKind kind) const {

@@ -24,6 +24,7 @@ struct LinkRates {
   int64_t inside = 0;              ///< past each rank, over links within its node; 0: CPU ranks, whose cores move the data
   HopKind kind = HopKind::nvlink;  ///< of those links
   int64_t network = 0;             ///< out of each node, and as much into it; 0: one node, or nothing is known
+  bool by_cpu = true;              ///< CPU ranks' cores move what the network carries (sockets); false: its adapters do
   int channels = 1;                ///< that this takes
   int devices = 1;                 ///< of the network, of the host with the fewest: connections of different channels take turns over them
 };

@@ -18,6 +18,8 @@ struct Work {
   uint64_t written = 0;          ///< copies into slots that cannot be lent
   uint64_t messages = 0;         ///< slots written and slots read, one a block
   uint64_t merged_messages = 0;  ///< the same with one a Move
+  uint64_t sent = 0;             ///< to ranks of other nodes
+  uint64_t received = 0;         ///< from there
   bool operator==(const Work&) const = default;
 };
 
@@ -40,7 +42,7 @@ struct Footprint {
 /// For nodes of unlike size it is a bound.
 Footprint footprint(std::string_view algorithm, const CollSpec& spec, const NodeShape& nodes = {});
 
-/// Fills in crossing, near, far_hops and by_turns. For nodes of unlike size they are bounds.
+/// Fills in crossing, near, far_hops, by_turns, and what is sent and received. For nodes of unlike size they are bounds.
 void place_on_nodes(std::string_view algorithm, const CollSpec& spec, const NodeShape& nodes, Footprint* footprint);
 
 /// How a Program is run: the part of a Choice that its cost depends on.

@@ -30,14 +30,15 @@ uint64_t nanos_at(uint64_t bytes, uint64_t rate) { return times(bytes, 1000) / r
 
 /// What a call's ranks spend on its parts: ns, and MB/s.
 struct Pace {
-  uint64_t slot, fold, copy, publish;
+  uint64_t slot, fold, copy, publish, far_slot, send, receive;
   bool lent;
 
   Pace(const Footprint& footprint, const Execution& run, const TuneInputs& inputs) {
     const Costs& costs = table_of(inputs);
     const uint64_t in_slot = times(std::min<uint64_t>(run.block, run.slice), run.merged ? footprint.widest : 1);
     lent = inputs.lends && run.block > 0 && in_slot >= inputs.lend_threshold;
-    const HopKind memory = lent ? between_ranks(inputs) : HopKind::process;  // slots lie in the memory of both
+    const bool alone = inputs.nodes.several() && inputs.nodes.most == 1;  // on its node: what comes, comes over the network
+    const HopKind memory = lent && !alone ? between_ranks(inputs) : HopKind::process;  // slots lie in the memory of both
     // What all ranks together hold of the data, once read and once written.
     const uint64_t all = times(times(run.block, footprint.blocks), 2 * static_cast<uint64_t>(run.channels));
     const uint64_t touched = std::clamp<uint64_t>(all, 64, kMostTouched);
@@ -47,16 +48,27 @@ struct Pace {
     copy = rate(CpuWork::pull, memory);
     if (!lent) copy = std::min(copy, rate(CpuWork::take, memory));
     publish = rate(CpuWork::publish, HopKind::process);
+    far_slot = static_cast<uint64_t>(costs.cpu_net_slot);
+    send = static_cast<uint64_t>(costs.cpu_net_send);
+    receive = static_cast<uint64_t>(costs.cpu_net_receive);
   }
 };
 
-/// Nanoseconds that one core needs for `work` on blocks of run.block bytes.
+/// Nanoseconds that one core needs for `work` on blocks of run.block bytes, the network aside.
 uint64_t work_nanos(const Work& work, const Execution& run, uint64_t slices, const Pace& pace) {
   const uint64_t written = work.written + (pace.lent ? 0 : work.staged);
   const uint64_t messages = times(run.merged ? work.merged_messages : work.messages, slices);
   const uint64_t kept =
       plus(nanos_at(times(work.reduced, run.block), pace.fold), nanos_at(times(work.copied, run.block), pace.copy));
   return plus(plus(kept, nanos_at(times(written, run.block), pace.publish)), times(messages, pace.slot));
+}
+
+/// Nanoseconds that one core needs for what `work` sends to other nodes and receives from them, where cores do that.
+uint64_t network_nanos(const Work& work, const Execution& run, uint64_t slices, const Pace& pace) {
+  const uint64_t blocks = plus(work.sent, work.received);
+  const uint64_t merged = ceil_div(times(blocks, work.merged_messages), std::max<uint64_t>(1, work.messages));
+  const uint64_t slots = times(times(run.merged ? merged : blocks, slices), pace.far_slot);
+  return plus(slots, plus(nanos_at(times(work.sent, run.block), pace.send), nanos_at(times(work.received, run.block), pace.receive)));
 }
 
 /// A hop from node to node: its own time, and writing and reading the slot.
@@ -113,6 +125,39 @@ uint64_t nanos_over_links(const Footprint& footprint, const Execution& run, cons
   return plus(plus(static_cast<uint64_t>(costs.gpu_launch), waiting), plus(joined(footprint, near, between), fill));
 }
 
+/// CPU ranks whose cores also move what goes from node to node. All their work takes as long as on one node, and:
+///   - a hop to another node has a latency that no core can shorten, in each slice anew unless a pipeline hides it;
+///   - a pipeline is full when the first slice has been sent and received at each hop;
+///   - without a pipeline ranks wait in each turn for those that share a core with them to do theirs.
+uint64_t nanos_over_sockets(const Footprint& footprint, const Execution& run, const TuneInputs& inputs, uint64_t cores, uint64_t shared) {
+  const Costs& costs = table_of(inputs);
+  const auto awake = static_cast<uint64_t>(costs.hop(Protocol::simple, between_ranks(inputs)).latency);
+  const uint64_t first = shared == 1 ? awake : static_cast<uint64_t>(costs.cpu_wake);
+  const uint64_t later = shared == 1 ? awake : static_cast<uint64_t>(costs.cpu_switch);
+  const Pace pace(footprint, run, inputs);
+  const uint64_t slices = std::max<uint64_t>(1, ceil_div(run.block, run.slice));
+  const uint64_t near_hops = footprint.depth - footprint.far_hops;
+  const uint64_t far = times(footprint.far_hops, static_cast<uint64_t>(costs.cpu_net_latency));
+  const uint64_t inside = work_nanos(footprint.busiest, run, slices, pace);
+  const uint64_t busiest = plus(inside, network_nanos(footprint.busiest, run, slices, pace));
+  const uint64_t total = plus(work_nanos(footprint.total, run, slices, pace), network_nanos(footprint.total, run, slices, pace));
+  uint64_t again, fill = 0, turns = 0;
+  if (footprint.pipelined) {
+    const Work hop{.messages = 1, .merged_messages = 1, .sent = 1, .received = 1};
+    const Execution one{std::min(run.block, run.slice), run.slice, run.merged, 1};
+    again = times(slices - 1, times(footprint.turns, shared * later)) / std::max(1u, inputs.slots);
+    fill = plus(times(inside / slices, near_hops), times(footprint.far_hops, network_nanos(hop, one, 1, pace)));
+  } else {
+    again = times(plus(times(near_hops, later), far), slices - 1);
+    turns = times(shared - 1, busiest);
+  }
+  const uint64_t waiting = plus(plus(times(near_hops, first), far), plus(again, turns));
+  const uint64_t work = std::max(plus(busiest, fill), total / cores);
+  // The channels of a CPU rank take turns, so that each has the network for itself.
+  const uint64_t between = crossing_nanos(footprint, run, inputs) / static_cast<uint64_t>(run.channels);
+  return times(plus(waiting, joined(footprint, work, between)), static_cast<uint64_t>(run.channels));
+}
+
 }  // namespace
 
 // time = launch + waiting + work
@@ -127,6 +172,9 @@ uint64_t nanos_of(const Footprint& footprint, int ranks, const Execution& run, c
   const uint64_t shared = static_cast<uint64_t>(std::max(1, inputs.ranks_per_core));
   const uint64_t cores = ceil_div(n, shared);
   const Costs& costs = table_of(inputs);
+  if (inputs.links.by_cpu && footprint.total.sent > 0) {
+    return plus(static_cast<uint64_t>(costs.cpu_launch), nanos_over_sockets(footprint, run, inputs, cores, shared));
+  }
   const auto awake = static_cast<uint64_t>(costs.hop(Protocol::simple, between_ranks(inputs)).latency);
   // Ranks that share a core sleep before the call, and yield in the midst of it.
   const uint64_t first = shared == 1 ? awake : static_cast<uint64_t>(costs.cpu_wake);

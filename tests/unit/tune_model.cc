@@ -69,30 +69,41 @@ Footprint measure(const Algorithm& algorithm, const CollSpec& spec, const Channe
   return found;
 }
 
-/// Blocks that leave a node, or enter it: of the busiest. Arrivals at a rank, or departures, within its node: of the busiest rank.
-std::pair<uint64_t, uint64_t> measure_levels(const Algorithm& algorithm, const CollSpec& spec, const Channel& channel) {
+/// What crosses, in blocks.
+struct Crossing {
+  uint64_t node = 0;                ///< leaves a node, or enters it: of the busiest
+  uint64_t near = 0;                ///< arrivals at a rank, or departures, within its node: of the busiest rank
+  uint64_t sent = 0, received = 0;  ///< by a rank, to and from other nodes: of the busiest
+  uint64_t all = 0;                 ///< of all nodes
+};
+
+Crossing measure_levels(const Algorithm& algorithm, const CollSpec& spec, const Channel& channel) {
   std::map<int, uint64_t> out, in;
-  uint64_t near = 0;
+  Crossing found;
   const auto node = [&](int rank) { return channel.node_of[static_cast<size_t>(rank)]; };
   for (int rank = 0; rank < spec.ranks; ++rank) {
     const Program program = algorithm.build(spec, channel, rank).value();
-    uint64_t arrivals = 0, departures = 0;
+    uint64_t arrivals = 0, departures = 0, sent = 0, received = 0;
     const auto count = [&](int peer, uint64_t blocks, uint64_t* inside, uint64_t* outside) {
       if (peer != rank) *(node(peer) == node(rank) ? inside : outside) += blocks;
     };
     for (const auto& lane : program.lanes) {
       for (const Move& move : lane) {
-        for (uint32_t i = 0; i < move.in_count; ++i) count(program.peers[move.in_first + i].rank, move.n_blocks, &arrivals, &in[node(rank)]);
-        for (uint32_t i = 0; i < move.out_count; ++i) count(program.peers[move.out_first + i].rank, move.n_blocks, &departures, &out[node(rank)]);
+        for (uint32_t i = 0; i < move.in_count; ++i) count(program.peers[move.in_first + i].rank, move.n_blocks, &arrivals, &received);
+        for (uint32_t i = 0; i < move.out_count; ++i) count(program.peers[move.out_first + i].rank, move.n_blocks, &departures, &sent);
       }
     }
-    near = std::max({near, arrivals, departures});
+    out[node(rank)] += sent;
+    in[node(rank)] += received;
+    found.all += sent;
+    found.sent = std::max(found.sent, sent);
+    found.received = std::max(found.received, received);
+    found.near = std::max({found.near, arrivals, departures});
   }
-  uint64_t crossing = 0;
   for (const auto* sums : {&out, &in}) {
-    for (const auto& [n, blocks] : *sums) crossing = std::max(crossing, blocks);
+    for (const auto& [n, blocks] : *sums) found.node = std::max(found.node, blocks);
   }
-  return {crossing, near};
+  return found;
 }
 
 /// The model may say more, but not much more.
@@ -166,14 +177,17 @@ TEST_CASE("so it has for ranks on several nodes") {
       if (!algorithm.supports(spec)) continue;
       CAPTURE(algorithm.name, name_of(coll));
       const Footprint model = footprint(algorithm.name, spec, node_shape(channel.node_of));
-      const auto [crossing, near] = measure_levels(algorithm, spec, channel);
+      const Crossing real = measure_levels(algorithm, spec, channel);
       CHECK(model.far_hops >= 1);
       CHECK(model.far_hops <= model.depth);
-      CAPTURE(model.crossing, crossing, model.near, near);
-      CHECK(model.crossing >= crossing);
-      CHECK(model.crossing <= 2 * crossing + 4);
-      CHECK(model.near >= near);
-      CHECK(model.near <= 2 * near + 4);
+      CAPTURE(model.crossing, real.node, model.near, real.near, model.busiest.sent, real.sent, real.received, model.total.sent, real.all);
+      check_bound(model.crossing, real.node);
+      check_bound(model.near, real.near);
+      check_bound(model.busiest.sent, real.sent);
+      check_bound(model.busiest.received, real.received);
+      CHECK(model.total.sent >= real.all);
+      CHECK(model.total.sent <= 5 * real.all / 2 + 4);
+      CHECK(model.total.received == model.total.sent);
     }
   }
 }

@@ -100,6 +100,7 @@ TEST_CASE("the model's rings over nodes are as fast as their ports", "[nodes][tu
 TEST_CASE("CPU ranks on several nodes pay for the network too", "[nodes][tune]") {
   TuneInputs inputs = inputs_of(16);
   inputs.nodes = {2, 8, 8};
+  inputs.links.by_cpu = false;
   const CallShape call{{Coll::all_reduce, 16, 0}, 1 << 24, DataType::float32, ReduceOp::sum};
   const TuneRules direct = rules_of({{"NCCL_ALGO", "direct"}}), hier = rules_of({{"NCCL_ALGO", "hier"}});
   const uint64_t free_direct = choose(call, direct, inputs).value().nanos;
@@ -107,4 +108,57 @@ TEST_CASE("CPU ranks on several nodes pay for the network too", "[nodes][tune]")
   CHECK(choose(call, direct, inputs).value().nanos > free_direct);
   // 64 MiB: 15/16 of them leave each node twice over by direct's eight ranks each, once by hier's rails together.
   CHECK(choose(call, direct, inputs).value().nanos > 3 * choose(call, hier, inputs).value().nanos);
+}
+
+namespace {
+
+/// CPU ranks of several processes over sockets, `shared` of them on a core.
+TuneInputs sockets_between(int nodes, int each, int shared) {
+  TuneInputs inputs = inputs_of(nodes * each, shared);
+  inputs.nodes = {nodes, each, each};
+  inputs.one_process = false;
+  return inputs;
+}
+
+uint64_t nanos_over(const TuneInputs& inputs, const char* algorithm, size_t bytes) {
+  const CallShape call{{Coll::all_reduce, inputs.ranks, 0}, bytes / 4, DataType::float32, ReduceOp::sum};
+  return choose(call, rules_of({{"NCCL_ALGO", algorithm}}), inputs).value().nanos;
+}
+
+}  // namespace
+
+TEST_CASE("cores that send and receive are part of the price, and no adapter's rate has to be known", "[nodes][tune]") {
+  for (const int shared : {1, 2, 4}) {
+    TuneInputs inputs = sockets_between(2, 4, shared);
+    for (const char* algorithm : {"ring", "tree", "direct", "oneshot", "hd", "hier"}) {
+      for (const size_t bytes : {size_t{64}, size_t{1} << 16, size_t{1} << 24}) {
+        CAPTURE(shared, algorithm, bytes);
+        inputs.links.by_cpu = true;
+        const uint64_t by_cpu = nanos_over(inputs, algorithm, bytes);
+        CHECK(by_cpu > nanos_over(inputs, algorithm, bytes / 64));
+        if (bytes < 4096) continue;
+        inputs.links.by_cpu = false;
+        CHECK(by_cpu > nanos_over(inputs, algorithm, bytes));
+      }
+    }
+  }
+}
+
+TEST_CASE("over sockets what crosses seldom is chosen for much data, and what waits seldom for little", "[nodes][tune]") {
+  const auto chosen = [](const TuneInputs& inputs, size_t bytes) {
+    const CallShape call{{Coll::all_reduce, inputs.ranks, 0}, bytes / 4, DataType::float32, ReduceOp::sum};
+    return choose(call, rules_of({}), inputs).value().algorithm->name;
+  };
+  // As measured with as many processes and hosts on two cores.
+  CHECK(chosen(sockets_between(2, 1, 1), 8) == "oneshot");
+  for (const TuneInputs& inputs : {sockets_between(2, 2, 2), sockets_between(2, 4, 4), sockets_between(4, 2, 4)}) {
+    CAPTURE(inputs.ranks, inputs.nodes.nodes);
+    CHECK(chosen(inputs, 8) == "tree");
+    CHECK(chosen(inputs, 64 << 20) == "tree");
+    for (const char* wasteful : {"ring", "direct", "oneshot"}) {
+      CHECK(nanos_over(inputs, wasteful, 64 << 20) > 3 * nanos_over(inputs, "tree", 64 << 20) / 2);
+    }
+  }
+  // With a core for each rank all of them share the work of a hierarchy.
+  CHECK(chosen(sockets_between(4, 8, 1), 64 << 20) == "hier");
 }

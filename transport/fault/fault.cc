@@ -209,6 +209,7 @@ class FaultyNet final : public Net {
 
   std::string_view name() const override { return inner_->name(); }
   std::span<const Device> devices() const override { return inner_->devices(); }
+  bool by_cpu() const override { return inner_->by_cpu(); }
   Result<std::unique_ptr<Listener>> listen(int device) override {
     RONDE_TRY(fails(FaultAt::listen));
     RONDE_TRY(std::unique_ptr<Listener> made, inner_->listen(device));

@@ -88,6 +88,8 @@ class Net {
   /// "Socket", "IB", or a plugin's own name.
   virtual std::string_view name() const = 0;
   virtual std::span<const Device> devices() const = 0;
+  /// Whether the host's cores copy what is sent and received, as a kernel's sockets do; else adapters move it.
+  virtual bool by_cpu() const { return false; }
   virtual Result<std::unique_ptr<Listener>> listen(int device) = 0;
   /// Begins a connection from `device` to where `handle` leads; ready() says when it is up.
   virtual Result<std::unique_ptr<Sender>> connect(int device, const Handle& handle) = 0;

@@ -27,6 +27,7 @@ class SocketNet final : public Net {
 
   std::string_view name() const override { return "Socket"; }
   std::span<const Device> devices() const override { return devices_; }
+  bool by_cpu() const override { return true; }
 
   Result<std::unique_ptr<Listener>> listen(int device) override {
     const Local& local = locals_.at(static_cast<size_t>(device));
