@@ -12,11 +12,17 @@ namespace ronde {
 namespace sim {
 namespace {
 
+/// What a core does for one rank: a lane's Move, or an end of a connection over a network that cores drive.
+struct Task {
+  What what = What::begin;  ///< begin, sent or received: the event that ends it, or for a lane the waiting for its core
+  uint32_t index = 0;
+};
+
 /// One core, and who wants it.
 struct Core {
   bool busy = false;
   int last = -1;
-  std::deque<uint32_t> queue;
+  std::deque<Task> queue;
 };
 
 class Run {
@@ -44,7 +50,13 @@ class Run {
   Simulation result() const;
 
  private:
-  Core& core_of(const Lane& lane) { return cores_[static_cast<size_t>(lane.rank / net_.conditions.ranks_per_core)]; }
+  Core& core_of(int rank) { return cores_[static_cast<size_t>(rank / net_.conditions.ranks_per_core)]; }
+  Core& core_of(const Lane& lane) { return core_of(lane.rank); }
+  int rank_of(const Task& task) const {
+    if (task.what == What::begin) return net_.lanes[task.index].rank;
+    const Connection& c = net_.connections[task.index];
+    return task.what == What::sent ? c.from : c.to;
+  }
   Connection& in(const Lane& lane, uint32_t i) { return net_.connections[net_.in_of[lane.ports + lane.at->in_first + i]]; }
   Connection& out(const Lane& lane, uint32_t i) { return net_.connections[net_.out_of[lane.ports + lane.at->out_first + i]]; }
   uint64_t launch_time(const Lane& lane) const {
@@ -66,6 +78,9 @@ class Run {
   // By value: what is handled adds events.
   void handle(Event event) {
     if (event.what == What::begin) return begin(event.index);
+    if (event.what == What::sent) return sent(event.index);
+    if (event.what == What::near) return want_core({What::received, event.index});
+    if (event.what == What::received) return received(event.index);
     if (event.what == What::wake) {
       net_.lanes[event.index].waiting = true;
       return attempt(event.index);
@@ -106,7 +121,9 @@ class Run {
   }
 
   void attempt(uint32_t id);
-  void take_core(uint32_t id);
+  void want_core(Task task);
+  void take_core(Task task);
+  void leave_core(Core& core);
   void begin(uint32_t id);
   void begin_gpu(uint32_t id, uint64_t bytes);
   void begin_cpu(uint32_t id, uint64_t bytes);
@@ -115,6 +132,9 @@ class Run {
   void publish(uint32_t connection, const Lane& lane, bool lent);
   void carry(uint32_t connection);
   void carried(uint32_t connection);
+  void send(uint32_t connection);
+  void sent(uint32_t connection);
+  void received(uint32_t connection);
   void next(uint32_t id);
   uint64_t bytes_of(const Lane& lane);
   uint64_t slot_time(const Lane& lane);
@@ -171,10 +191,11 @@ void Run::attempt(uint32_t id) {
   }
   for (uint32_t i = 0; i < move.out_count; ++i) {
     Connection& c = out(lane, i);
-    if (c.tail - c.head >= net_.conditions.slots) return;
-    const SlotState& slot = net_.slot(c, c.tail);
-    if (slot.freed <= start) continue;
-    start = slot.freed;
+    if (!net_.has_room(c)) return;
+    if (c.tail < net_.conditions.slots) continue;
+    const SlotState& before = net_.slot(c, c.tail - net_.conditions.slots);
+    if (before.freed <= start) continue;
+    start = before.freed;
     full = &c;
   }
   if (lane.cpu && start > clock_.now()) {
@@ -200,31 +221,53 @@ void Run::attempt(uint32_t id) {
     const uint64_t wake = slept ? static_cast<uint64_t>(net_.costs.cpu_wake) * kPicos : 0;
     lane.spent.latency += wake;
     lane.idle = clock_.now() + wake;
-    Core& core = core_of(lane);
-    if (core.busy) {
-      core.queue.push_back(id);
-    } else {
-      take_core(id);
-    }
-    return;
+    return want_core({What::begin, id});
   }
   const uint64_t slots = slot_time(lane);
   lane.spent.slots += slots;
   clock_.add(std::max(start, clock_.now()) + slots, {What::begin, id, 0});
 }
 
-void Run::take_core(uint32_t id) {
-  Lane& lane = net_.lanes[id];
-  Core& core = core_of(lane);
-  const bool other = core.last != lane.rank && core.last != -1;
+void Run::want_core(Task task) {
+  Core& core = core_of(rank_of(task));
+  if (core.busy) {
+    core.queue.push_back(task);
+  } else {
+    take_core(task);
+  }
+}
+
+void Run::leave_core(Core& core) {
+  core.busy = false;
+  if (core.queue.empty()) return;
+  const Task waiting = core.queue.front();
+  core.queue.pop_front();
+  take_core(waiting);
+}
+
+void Run::take_core(Task task) {
+  const int rank = rank_of(task);
+  Core& core = core_of(rank);
+  const bool other = core.last != rank && core.last != -1;
   const uint64_t change = other ? static_cast<uint64_t>(net_.costs.cpu_switch) * kPicos : 0;
-  const uint64_t start = std::max(clock_.now(), lane.idle) + change;
   core.busy = true;
-  core.last = lane.rank;
+  core.last = rank;
+  if (task.what != What::begin) {
+    Connection& c = net_.connections[task.index];
+    const bool sends = task.what == What::sent;
+    SlotState& slot = net_.slot(c, sends ? c.sent : c.arrived);
+    const uint64_t rate = static_cast<uint64_t>(sends ? net_.costs.cpu_net_send : net_.costs.cpu_net_receive);
+    const uint64_t works = static_cast<uint64_t>(net_.costs.cpu_net_slot) * kPicos + slot.bytes * kWorkPerByte / rate;
+    slot.spent.carried += works;
+    clock_.add(clock_.now() + change + works, {task.what, task.index, 0});
+    return;
+  }
+  Lane& lane = net_.lanes[task.index];
+  const uint64_t start = std::max(clock_.now(), lane.idle) + change;
   lane.spent.room += clock_.now() > lane.idle ? clock_.now() - lane.idle + change : change;
   const uint64_t slots = slot_time(lane);
   lane.spent.slots += slots;
-  clock_.add(start + slots, {What::begin, id, 0});
+  clock_.add(start + slots, {What::begin, task.index, 0});
 }
 
 void Run::begin(uint32_t id) {
@@ -298,16 +341,13 @@ void Run::finish(uint32_t id) {
   Core& core = core_of(lane);
   if (cpu) core.busy = false;
   next(id);
-  if (!cpu || core.busy || core.queue.empty()) return;
-  const uint32_t waiting = core.queue.front();
-  core.queue.pop_front();
-  take_core(waiting);
+  if (cpu && !core.busy) leave_core(core);
 }
 
 void Run::release(Connection& c) {
   SlotState& slot = net_.slot(c, c.head);
   ++c.head;
-  slot.freed = clock_.now() + c.latency;
+  if (!c.by_cpu) slot.freed = clock_.now() + c.latency;
   if (slot.lent) end_ = std::max(end_, slot.freed);  // the lender's call ends when it knows
   if (net_.lanes[c.writer].waiting) attempt(c.writer);
 }
@@ -322,6 +362,10 @@ void Run::publish(uint32_t connection, const Lane& lane, bool lent) {
   slot.spent = lane.spent;
   slot.spent.latency += c.latency;
   ++slot.spent.hops;
+  if (c.by_cpu) {
+    if (!c.sending) send(connection);
+    return;
+  }
   if (c.kind == HopKind::network) {
     if (!c.carrying) carry(connection);
     return;
@@ -335,7 +379,7 @@ void Run::publish(uint32_t connection, const Lane& lane, bool lent) {
 void Run::carry(uint32_t connection) {
   Connection& c = net_.connections[connection];
   c.carrying = true;
-  SlotState& slot = net_.slot(c, c.arrived);
+  SlotState& slot = net_.slot(c, c.carried);
   slot.ready = clock_.now();
   if (slot.bytes == 0) return carried(connection);
   FlowSpec spec;
@@ -350,13 +394,45 @@ void Run::carry(uint32_t connection) {
 
 void Run::carried(uint32_t connection) {
   Connection& c = net_.connections[connection];
-  SlotState& slot = net_.slot(c, c.arrived);
+  SlotState& slot = net_.slot(c, c.carried);
   slot.spent.carried += clock_.now() - slot.ready;
   slot.ready = clock_.now() + c.latency;
-  ++c.arrived;
+  ++c.carried;
   c.carrying = false;
+  if (!c.by_cpu) {
+    c.arrived = c.carried;
+    if (net_.lanes[c.reader].waiting) attempt(c.reader);
+    if (c.carried < c.tail) carry(connection);
+    return;
+  }
+  slot.freed = clock_.now();
+  if (slot.lent) end_ = std::max(end_, slot.freed);
+  clock_.add(slot.ready, {What::near, connection, 0});
+  if (net_.lanes[c.writer].waiting) attempt(c.writer);
+  if (c.carried < c.sent) carry(connection);
+}
+
+/// The writer's core gives the next slot to the network, one after the other.
+void Run::send(uint32_t connection) {
+  net_.connections[connection].sending = true;
+  want_core({What::sent, connection});
+}
+
+void Run::sent(uint32_t connection) {
+  Connection& c = net_.connections[connection];
+  ++c.sent;
+  c.sending = false;
+  if (!c.carrying) carry(connection);
+  if (c.sent < c.tail) send(connection);
+  leave_core(core_of(c.from));
+}
+
+void Run::received(uint32_t connection) {
+  Connection& c = net_.connections[connection];
+  net_.slot(c, c.arrived).ready = clock_.now();
+  ++c.arrived;
   if (net_.lanes[c.reader].waiting) attempt(c.reader);
-  if (c.arrived < c.tail) carry(connection);
+  leave_core(core_of(c.to));
 }
 
 /// The lane's next piece: a Move's next block, the next Move, or the first of the next slice.

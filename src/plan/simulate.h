@@ -36,6 +36,7 @@ struct Conditions {
   uint64_t lend_threshold = 16384;
   bool one_process = true;       ///< CPU ranks of one host
   int ranks_per_core = 1;        ///< CPU ranks that take turns
+  bool net_by_cpu = true;        ///< what goes between nodes costs CPU ranks time of their cores (sockets)
   const Costs* costs = nullptr;  ///< nullptr: built_in_costs()
 };
 

@@ -50,7 +50,7 @@ bool cpu_flow(Net& net, const Lane& lane, FlowSpec* spec) {
     const Connection& c = net.connections[net.in_of[lane.ports + move.in_first + i]];
     const SlotState& slot = net.slot(c, c.head);
     fresh += slot.fresh && c.from != c.to ? 1 : 0;
-    if (!slot.lent) continue;
+    if (!slot.lent || c.kind == HopKind::network) continue;  // what was lent comes over the network as bytes
     if (c.kind == HopKind::shm) kind = HopKind::shm;
     spec->way = c.way;
   }

@@ -19,10 +19,18 @@ inline constexpr uint64_t kWorkPerByte = 1'000'000;
 /// One of `parts` equal parts, as the executor cuts: blocks and channels begin at cache lines.
 inline uint64_t share_of(uint64_t bytes, uint64_t parts) { return ceil_div(ceil_div(bytes, parts), 64) * 64; }
 
-enum class What : uint32_t { wake, begin, flow };
+enum class What : uint32_t {
+  wake,
+  begin,
+  flow,
+  // Of connections over a network whose data cores move:
+  sent,      ///< the writer's core has given a slot to the network
+  near,      ///< a slot has come to the reader's host
+  received,  ///< the reader's core has taken it from the network
+};
 struct Event {
   What what = What::wake;
-  uint32_t index = 0;    ///< of the lane or flow
+  uint32_t index = 0;    ///< of the lane, flow or connection
   uint32_t version = 0;  ///< flow: of its rate; an older one means nothing any more
 };
 
@@ -160,9 +168,13 @@ struct alignas(64) Connection {
   uint32_t writer = UINT32_MAX;  ///< lanes
   uint32_t reader = UINT32_MAX;
   uint64_t tail = 0;     ///< slots written
+  uint64_t sent = 0;     ///< given to the network, where cores do that
+  uint64_t carried = 0;  ///< by it
   uint64_t arrived = 0;  ///< that the reader can know of
   uint64_t head = 0;     ///< given back
   bool carrying = false;
+  bool by_cpu = false;  ///< cores send and receive
+  bool sending = false;
   HopKind kind = HopKind::process;
   Way way;
   uint64_t latency = 0;
@@ -228,6 +240,11 @@ struct Net {
   std::vector<int64_t> touched;         ///< of CPU ranks, by rank: bytes
 
   bool is_cpu(int rank) const { return machine.node(devices[static_cast<size_t>(rank)]).kind == topo::NodeKind::cpu_rank; }
+  /// Whether the writer has a slot left. Over a network that cores drive each end has slots of its own.
+  bool has_room(const Connection& c) const {
+    if (!c.by_cpu) return c.tail - c.head < conditions.slots;
+    return c.tail - c.carried < conditions.slots && c.tail - c.head < 2 * uint64_t{conditions.slots};
+  }
   SlotState& slot(const Connection& c, uint64_t number) { return slots[c.first_slot + (number & slot_mask)]; }
   bool lends(const Move& move, uint64_t bytes) const;
 

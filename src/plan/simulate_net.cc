@@ -54,7 +54,8 @@ Result<> Net::build() {
   if (channels.empty()) return misfit("there is no channel");
   if (conditions.slots == 0 || conditions.slice == 0 || conditions.ranks_per_core < 1)
     return misfit("slots, slice and ranks per core have to be above 0");
-  slot_mask = std::bit_ceil(conditions.slots) - 1;
+  const bool gpus = std::none_of(devices.begin(), devices.end(), [&](topo::NodeId d) { return machine.node(d).kind == topo::NodeKind::cpu_rank; });
+  slot_mask = std::bit_ceil((gpus ? 1 : 2) * uint64_t{conditions.slots}) - 1;  // see has_room
   for (const topo::Link& link : machine.links) {
     traffic.add_arc(link.rate);
     traffic.add_arc(link.rate);
@@ -221,9 +222,12 @@ Result<> Net::place(Connection& c, uint32_t channel) {
     }
   }
   c.way = traffic.add_way(arcs);
+  c.by_cpu = c.kind == HopKind::network && conditions.net_by_cpu && is_cpu(c.from) && is_cpu(c.to);
   const HopCost& hop = costs.hop(conditions.protocol, c.kind);
-  c.latency = c.from == c.to ? 0 : static_cast<uint64_t>(hop.latency) * kPicos;
-  c.slot = static_cast<uint64_t>(hop.slot) * kPicos;
+  const HopCost& end = c.by_cpu ? costs.hop(conditions.protocol, HopKind::process) : hop;
+  const int64_t latency = c.by_cpu ? costs.cpu_net_latency : hop.latency;
+  c.latency = c.from == c.to ? 0 : static_cast<uint64_t>(latency) * kPicos;
+  c.slot = static_cast<uint64_t>(end.slot) * kPicos;
   c.efficiency = static_cast<int32_t>(hop.efficiency);
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include "tools/plan/compare.h"
 #include "tools/plan/explain.h"
+#include "tools/plan/hosts.h"
 #include "tools/plan/predict.h"
 #include "tools/plan/programs.h"
 #include "tools/topo/input.h"
@@ -206,10 +207,23 @@ void add_calibrate(CLI::App& app, int& status) {
   });
 }
 
+/// One rank's part; the table is rank 0's.
+int compare_between_hosts(uint64_t least, uint64_t most, int rounds, int64_t mbits) {
+  const Result<Costs> costs = costs_of("");
+  if (!costs.ok()) return failed(costs.error());
+  const Result<std::vector<Row>> rows = compare_hosts({least, most, rounds, mbits}, *costs);
+  if (!rows.ok()) return failed(rows.error());
+  if (rows->empty()) return 0;
+  bool good = false;
+  const std::string text = to_text(*rows, &good);
+  return print(text, good ? 0 : kNo);
+}
+
 void add_compare(CLI::App& app, int& status) {
   struct Options {
     std::string least = "64K", most = "256M";
     int rounds = 5;
+    int64_t mbits = 0;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command =
@@ -218,9 +232,12 @@ void add_compare(CLI::App& app, int& status) {
   command->add_option("-e,--maxbytes", options->most, "most bytes")->capture_default_str();
   command->add_option("--rounds", options->rounds, "samples of each measurement, of which the median counts")
       ->check(CLI::Range(1, 100));
+  command->add_option("--mbits", options->mbits, "between hosts: what each one's link carries, Mbit/s; 0: more than its cores")->check(CLI::Range(0, 400000));
   command->footer(
       std::string(
-          "Good: nine points of ten within 25 %, none beyond 50 %. Steady only where nothing else keeps the cores busy.\n\n") +
+          "Good: nine points of ten within 25 %, none beyond 50 %. Steady only where nothing else keeps the cores busy.\n"
+          "As a rank of a job on several hosts it measures between them, for example: ronde-run -n 4 --hosts 2 --rate 1gbit "
+          "ronde-plan compare --mbits 1000 -e 4M\n\n") +
       kStatuses);
   command->callback([options, &status] {
     const Result<uint64_t> least = size_of_text(options->least);
@@ -231,6 +248,10 @@ void add_compare(CLI::App& app, int& status) {
     }
     if (*least > *most) {
       status = failed(fail(Code::invalid_argument, fmt::format("sizes from {} to {} bytes are none; begin with the smaller", *least, *most)));
+      return;
+    }
+    if (in_hosts()) {
+      status = compare_between_hosts(*least, *most, options->rounds, options->mbits);
       return;
     }
     const Result<Comparison> result = compare(*least, *most, options->rounds, {HopKind::process, HopKind::shm});
