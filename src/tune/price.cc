@@ -128,7 +128,7 @@ uint64_t nanos_over_links(const Footprint& footprint, const Execution& run, cons
 /// CPU ranks whose cores also move what goes from node to node. All their work takes as long as on one node, and:
 ///   - a hop to another node has a latency that no core can shorten, in each slice anew unless a pipeline hides it;
 ///   - a pipeline is full when the first slice has been sent and received at each hop;
-///   - without a pipeline ranks wait in each turn for those that share a core with them to do theirs.
+///   - without a pipeline ranks wait in each turn for those that share a core with them, so that cores stand still: for up to as long as one rank works.
 uint64_t nanos_over_sockets(const Footprint& footprint, const Execution& run, const TuneInputs& inputs, uint64_t cores, uint64_t shared) {
   const Costs& costs = table_of(inputs);
   const auto awake = static_cast<uint64_t>(costs.hop(Protocol::simple, between_ranks(inputs)).latency);
@@ -149,7 +149,7 @@ uint64_t nanos_over_sockets(const Footprint& footprint, const Execution& run, co
     fill = plus(times(inside / slices, near_hops), times(footprint.far_hops, network_nanos(hop, one, 1, pace)));
   } else {
     again = times(plus(times(near_hops, later), far), slices - 1);
-    turns = times(shared - 1, busiest);
+    turns = times(shared - 1, busiest) / shared;
   }
   const uint64_t waiting = plus(plus(times(near_hops, first), far), plus(again, turns));
   const uint64_t work = std::max(plus(busiest, fill), total / cores);

@@ -103,7 +103,7 @@ TEST_CASE("ranks in the order of their hosts, as many on each", "[unit][plan][pr
 }
 
 TEST_CASE("a call between hosts is predicted as the library would run it, no faster than the link", "[unit][plan][predict]") {
-  const Job job{0, 4, 2, 2};
+  const Job job{.ranks = 4, .hosts = 2, .cores = 2};
   const uint64_t bytes = 4 << 20;
   const Row fast = predict_hosts(job, Coll::all_reduce, bytes, 0, built_in_costs()).value();
   const Row slow = predict_hosts(job, Coll::all_reduce, bytes, 200, built_in_costs()).value();

@@ -156,7 +156,7 @@ TEST_CASE("over sockets what crosses seldom is chosen for much data, and what wa
     CHECK(chosen(inputs, 8) == "tree");
     CHECK(chosen(inputs, 64 << 20) == "tree");
     for (const char* wasteful : {"ring", "direct", "oneshot"}) {
-      CHECK(nanos_over(inputs, wasteful, 64 << 20) > 3 * nanos_over(inputs, "tree", 64 << 20) / 2);
+      CHECK(nanos_over(inputs, wasteful, 64 << 20) > 5 * nanos_over(inputs, "tree", 64 << 20) / 4);
     }
   }
   // With a core for each rank all of them share the work of a hierarchy.

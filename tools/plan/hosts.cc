@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/integers.h"
 #include "nccl.h"
+#include "ronde.h"
 #include "plan/algorithm.h"
 #include "topo/copies.h"
 #include "topo/text.h"
@@ -58,6 +59,14 @@ class Party {
     uint64_t most = 0;
     if (ncclAllReduce(&mine, &most, 1, ncclUint64, ncclMax, comm_, nullptr) != ncclSuccess) return failed("ncclAllReduce");
     return most;
+  }
+
+  /// What the library's slots hold: as much as it puts into one where nothing is gained by less.
+  Result<uint32_t> slot_capacity() {
+    rondeChoice_t choice{};
+    choice.size = sizeof choice;
+    if (rondeExplain(comm_, rondeAllGather, size_t{1} << 28, ncclFloat, ncclSum, 0, &choice) != ncclSuccess) return failed("rondeExplain");
+    return static_cast<uint32_t>(choice.sliceBytes);
   }
 
   /// ns of one call on the slowest rank, the mean of so many that they take a while.
@@ -138,6 +147,7 @@ Result<Row> predict_hosts(const Job& job, Coll coll, uint64_t bytes, int64_t mbi
   inputs.ranks = job.ranks;
   inputs.ranks_per_core = static_cast<int>(ceil_div(static_cast<uint64_t>(job.ranks), static_cast<uint64_t>(job.cores)));
   inputs.one_process = false;
+  inputs.slot_capacity = job.slot_capacity;
   inputs.nodes = {job.hosts, each, each};
   inputs.costs = &costs;
   const SimCall call{{coll, job.ranks, 0}, counts_per_rank(coll) ? bytes / static_cast<uint64_t>(job.ranks) : bytes};
@@ -166,12 +176,13 @@ Result<Row> predict_hosts(const Job& job, Coll coll, uint64_t bytes, int64_t mbi
 }
 
 Result<std::vector<Row>> compare_hosts(const HostsOptions& options, const Costs& costs) {
-  Job job{atoi(variable("RANK")), atoi(variable("WORLD_SIZE")), 1, usable_cores()};
+  Job job{.rank = atoi(variable("RANK")), .ranks = atoi(variable("WORLD_SIZE")), .cores = usable_cores()};
   if (job.ranks < 2 || job.rank < 0 || job.rank >= job.ranks) return fail(Code::invalid_argument, "RANK and WORLD_SIZE name no job of two ranks or more");
   Party party(job.ranks, options.most);
   RONDE_TRY(party.join(job.rank));
   RONDE_TRY(const std::vector<uint64_t> hosts, party.all(fnv1a(std::string_view(variable("NCCL_HOSTID")))));
   RONDE_TRY(job.hosts, hosts_of(hosts));
+  RONDE_TRY(job.slot_capacity, party.slot_capacity());
   std::vector<Row> rows;
   for (const Coll coll : kCalls) {
     for (uint64_t bytes = options.least; bytes <= options.most; bytes *= 4) {

@@ -21,6 +21,7 @@ struct Job {
   int ranks = 1;
   int hosts = 1;
   int cores = 1;  ///< that all ranks share
+  uint32_t slot_capacity = 65536;  ///< of the library's slots, bytes
 };
 /// Hosts by what each rank calls its own. invalid_argument where the ranks are not in order, or not as many on each.
 Result<int> hosts_of(const std::vector<uint64_t>& host_of_rank);
