@@ -4,151 +4,10 @@
 
 #include <fmt/core.h>
 
-#include <deque>
-
-#include "plan/simulate_impl.h"
+#include "plan/simulate_run.h"
 
 namespace ronde {
 namespace sim {
-namespace {
-
-/// What a core does for one rank: a lane's Move, or an end of a connection over a network that cores drive.
-struct Task {
-  What what = What::begin;  ///< begin, sent or received: the event that ends it, or for a lane the waiting for its core
-  uint32_t index = 0;
-};
-
-/// One core, and who wants it.
-struct Core {
-  bool busy = false;
-  int last = -1;
-  std::deque<Task> queue;
-};
-
-class Run {
- public:
-  Run(Net& net, Clock& clock) : net_(net), clock_(clock) {
-    const int shared = net.conditions.ranks_per_core;
-    cores_.resize(static_cast<size_t>((net.call.spec.ranks + shared - 1) / shared));
-  }
-
-  Result<> run() {
-    launch();
-    while (clock_.advance()) {
-      while (const Event* const event = clock_.next()) {
-        fetch_ahead();
-        handle(*event);
-      }
-      net_.traffic.settle();
-    }
-    for (const Lane& lane : net_.lanes) {
-      if (!lane.done) return stuck(lane);
-    }
-    return {};
-  }
-
-  Simulation result() const;
-
- private:
-  Core& core_of(int rank) { return cores_[static_cast<size_t>(rank / net_.conditions.ranks_per_core)]; }
-  Core& core_of(const Lane& lane) { return core_of(lane.rank); }
-  int rank_of(const Task& task) const {
-    if (task.what == What::begin) return net_.lanes[task.index].rank;
-    const Connection& c = net_.connections[task.index];
-    return task.what == What::sent ? c.from : c.to;
-  }
-  Connection& in(const Lane& lane, uint32_t i) { return net_.connections[net_.in_of[lane.ports + lane.at->in_first + i]]; }
-  Connection& out(const Lane& lane, uint32_t i) { return net_.connections[net_.out_of[lane.ports + lane.at->out_first + i]]; }
-  uint64_t launch_time(const Lane& lane) const {
-    return static_cast<uint64_t>(lane.cpu ? net_.costs.cpu_launch : net_.costs.gpu_launch) * kPicos;
-  }
-
-  void launch() {
-    for (uint32_t id = 0; id < net_.lanes.size(); ++id) {
-      Lane& lane = net_.lanes[id];
-      lane.idle = launch_time(lane);
-      if (lane.moves->empty()) {
-        lane.done = true;
-      } else {
-        clock_.add(lane.idle, {What::wake, id, 0});
-      }
-    }
-  }
-
-  // By value: what is handled adds events.
-  void handle(Event event) {
-    if (event.what == What::begin) return begin(event.index);
-    if (event.what == What::sent) return sent(event.index);
-    if (event.what == What::near) return want_core({What::received, event.index});
-    if (event.what == What::received) return received(event.index);
-    if (event.what == What::wake) {
-      net_.lanes[event.index].waiting = true;
-      return attempt(event.index);
-    }
-    if (!net_.traffic.end(event)) return;
-    const FlowSpec& spec = net_.traffic.spec(event.index);
-    const uint32_t owner = spec.owner;
-    if (spec.carrier) return carried(owner);
-    if (--net_.lanes[owner].pending == 0) finish(owner);
-  }
-
-  /// Thousands of lanes do not fit into a core's caches, but it is known which of them are next.
-  void fetch_ahead() const {
-    const Event* const far = clock_.peek(12);
-    if (far != nullptr && far->what == What::flow) net_.traffic.prefetch(far->index);
-    const Event* const near = clock_.peek(8);
-    if (near != nullptr) fetch_lane(near->what == What::flow ? net_.traffic.spec(near->index).owner : near->index);
-    const Event* const next = clock_.peek(4);
-    if (next != nullptr) fetch_ends(next->what == What::flow ? net_.traffic.spec(next->index).owner : next->index);
-  }
-  void fetch_lane(uint32_t id) const {
-    if (id >= net_.lanes.size()) return;  // of a connection
-    __builtin_prefetch(&net_.lanes[id]);
-    __builtin_prefetch(&net_.lanes[id].bytes);
-    __builtin_prefetch(&net_.lanes[id].spent.room);
-  }
-  void fetch_ends(uint32_t id) const {
-    if (id >= net_.lanes.size() || net_.lanes[id].done) return;
-    const Lane& lane = net_.lanes[id];
-    const auto fetch = [&](const Connection& c) {
-      __builtin_prefetch(&c);
-      __builtin_prefetch(&c.slot);
-      __builtin_prefetch(&net_.slot(c, c.head));
-      __builtin_prefetch(&net_.slot(c, c.head).spent.latency);
-    };
-    if (lane.at->in_count > 0) fetch(net_.connections[net_.in_of[lane.ports + lane.at->in_first]]);
-    if (lane.at->out_count > 0) fetch(net_.connections[net_.out_of[lane.ports + lane.at->out_first]]);
-  }
-
-  void attempt(uint32_t id);
-  void want_core(Task task);
-  void take_core(Task task);
-  void leave_core(Core& core);
-  void begin(uint32_t id);
-  void begin_gpu(uint32_t id, uint64_t bytes);
-  void begin_cpu(uint32_t id, uint64_t bytes);
-  void finish(uint32_t id);
-  void release(Connection& c);
-  void publish(uint32_t connection, const Lane& lane, bool lent);
-  void carry(uint32_t connection);
-  void carried(uint32_t connection);
-  void send(uint32_t connection);
-  void sent(uint32_t connection);
-  void received(uint32_t connection);
-  void next(uint32_t id);
-  uint64_t bytes_of(const Lane& lane);
-  uint64_t slot_time(const Lane& lane);
-  Error stuck(const Lane& lane) const;
-
-  Net& net_;
-  Clock& clock_;
-  std::vector<Core> cores_;
-  uint64_t end_ = 0;
-  uint64_t last_idle_ = 0;
-  uint64_t moves_ = 0;
-  Spent last_;
-  int last_rank_ = 0;
-};
 
 uint64_t Run::bytes_of(const Lane& lane) {
   const Move& move = *lane.at;
@@ -226,48 +85,6 @@ void Run::attempt(uint32_t id) {
   const uint64_t slots = slot_time(lane);
   lane.spent.slots += slots;
   clock_.add(std::max(start, clock_.now()) + slots, {What::begin, id, 0});
-}
-
-void Run::want_core(Task task) {
-  Core& core = core_of(rank_of(task));
-  if (core.busy) {
-    core.queue.push_back(task);
-  } else {
-    take_core(task);
-  }
-}
-
-void Run::leave_core(Core& core) {
-  core.busy = false;
-  if (core.queue.empty()) return;
-  const Task waiting = core.queue.front();
-  core.queue.pop_front();
-  take_core(waiting);
-}
-
-void Run::take_core(Task task) {
-  const int rank = rank_of(task);
-  Core& core = core_of(rank);
-  const bool other = core.last != rank && core.last != -1;
-  const uint64_t change = other ? static_cast<uint64_t>(net_.costs.cpu_switch) * kPicos : 0;
-  core.busy = true;
-  core.last = rank;
-  if (task.what != What::begin) {
-    Connection& c = net_.connections[task.index];
-    const bool sends = task.what == What::sent;
-    SlotState& slot = net_.slot(c, sends ? c.sent : c.arrived);
-    const uint64_t rate = static_cast<uint64_t>(sends ? net_.costs.cpu_net_send : net_.costs.cpu_net_receive);
-    const uint64_t works = static_cast<uint64_t>(net_.costs.cpu_net_slot) * kPicos + slot.bytes * kWorkPerByte / rate;
-    slot.spent.carried += works;
-    clock_.add(clock_.now() + change + works, {task.what, task.index, 0});
-    return;
-  }
-  Lane& lane = net_.lanes[task.index];
-  const uint64_t start = std::max(clock_.now(), lane.idle) + change;
-  lane.spent.room += clock_.now() > lane.idle ? clock_.now() - lane.idle + change : change;
-  const uint64_t slots = slot_time(lane);
-  lane.spent.slots += slots;
-  clock_.add(start + slots, {What::begin, task.index, 0});
 }
 
 void Run::begin(uint32_t id) {
@@ -375,66 +192,6 @@ void Run::publish(uint32_t connection, const Lane& lane, bool lent) {
   if (net_.lanes[c.reader].waiting) attempt(c.reader);
 }
 
-/// The next slot of a connection over the network is on its way; one at a time, and while its lane goes on.
-void Run::carry(uint32_t connection) {
-  Connection& c = net_.connections[connection];
-  c.carrying = true;
-  SlotState& slot = net_.slot(c, c.carried);
-  slot.ready = clock_.now();
-  if (slot.bytes == 0) return carried(connection);
-  FlowSpec spec;
-  spec.way = c.way;
-  spec.owner = connection;
-  spec.carrier = true;
-  spec.weight = net_.shares[net_.lanes[c.writer].channel].weight;
-  spec.bytes = slot.bytes;
-  spec.efficiency = c.efficiency;
-  net_.traffic.start(spec);
-}
-
-void Run::carried(uint32_t connection) {
-  Connection& c = net_.connections[connection];
-  SlotState& slot = net_.slot(c, c.carried);
-  slot.spent.carried += clock_.now() - slot.ready;
-  slot.ready = clock_.now() + c.latency;
-  ++c.carried;
-  c.carrying = false;
-  if (!c.by_cpu) {
-    c.arrived = c.carried;
-    if (net_.lanes[c.reader].waiting) attempt(c.reader);
-    if (c.carried < c.tail) carry(connection);
-    return;
-  }
-  slot.freed = clock_.now();
-  if (slot.lent) end_ = std::max(end_, slot.freed);
-  clock_.add(slot.ready, {What::near, connection, 0});
-  if (net_.lanes[c.writer].waiting) attempt(c.writer);
-  if (c.carried < c.sent) carry(connection);
-}
-
-/// The writer's core gives the next slot to the network, one after the other.
-void Run::send(uint32_t connection) {
-  net_.connections[connection].sending = true;
-  want_core({What::sent, connection});
-}
-
-void Run::sent(uint32_t connection) {
-  Connection& c = net_.connections[connection];
-  ++c.sent;
-  c.sending = false;
-  if (!c.carrying) carry(connection);
-  if (c.sent < c.tail) send(connection);
-  leave_core(core_of(c.from));
-}
-
-void Run::received(uint32_t connection) {
-  Connection& c = net_.connections[connection];
-  net_.slot(c, c.arrived).ready = clock_.now();
-  ++c.arrived;
-  if (net_.lanes[c.reader].waiting) attempt(c.reader);
-  leave_core(core_of(c.to));
-}
-
 /// The lane's next piece: a Move's next block, the next Move, or the first of the next slice.
 void Run::next(uint32_t id) {
   Lane& lane = net_.lanes[id];
@@ -460,7 +217,7 @@ Error Run::stuck(const Lane& lane) const {
                           lane.rank, lane.index, lane.channel, lane.at - lane.moves->data(), lane.slice, net_.conditions.slots));
 }
 
-int64_t nanos_of(uint64_t picos) { return static_cast<int64_t>((picos + kPicos - 1) / kPicos); }
+static int64_t nanos_of(uint64_t picos) { return static_cast<int64_t>((picos + kPicos - 1) / kPicos); }
 
 Simulation Run::result() const {
   Simulation it;
@@ -496,7 +253,6 @@ Simulation Run::result() const {
   return it;
 }
 
-}  // namespace
 }  // namespace sim
 
 uint64_t size_of_call(const SimCall& call) {
