@@ -65,18 +65,20 @@ struct Memory::Window {
     if (base != 0) munmap(pointer_to(base), bytes);
   }
 
-  /// First fit from the cursor on, then from the start; `bytes` (none: there is no room).
+  /// First fit from the cursor on, then from the start; `bytes`: there is no room.
   uint64_t take(size_t length) {
-    auto it = gaps.lower_bound(cursor);
-    for (size_t tried = 0; tried <= gaps.size(); ++tried, ++it) {
-      if (it == gaps.end()) it = gaps.begin();
-      if (it == gaps.end()) break;
-      if (it->second < length) continue;
-      const auto [offset, room] = *it;
-      gaps.erase(it);
-      if (room > length) gaps[offset + length] = room - length;
-      cursor = offset + length;
-      return offset;
+    for (const uint64_t least : {cursor, uint64_t{0}}) {
+      for (auto it = gaps.begin(); it != gaps.end(); ++it) {
+        const uint64_t first = it->first;
+        const uint64_t last = first + it->second;
+        const uint64_t offset = std::max(first, least);
+        if (offset > last || last - offset < length) continue;
+        gaps.erase(it);
+        if (offset > first) gaps[first] = offset - first;
+        if (last > offset + length) gaps[offset + length] = last - offset - length;
+        cursor = offset + length;
+        return offset;
+      }
     }
     return bytes;
   }

@@ -20,7 +20,7 @@ std::atomic<pid_t> owner{0};
 std::mutex start_mutex;
 
 std::mutex error_mutex;
-std::atomic<const std::string*> first_error{nullptr};
+std::atomic<const std::string*> last_error{nullptr};
 
 /// The thread's own stream of each context.
 thread_local std::map<CUcontext, std::shared_ptr<Stream>> own_streams;
@@ -196,7 +196,7 @@ CUresult Driver::submit(CUstream handle, Op op) {
 void Driver::report(const std::string& text) {
   std::lock_guard lock(error_mutex);
   std::fprintf(stderr, "emulated GPU: %s\n", text.c_str());
-  if (first_error.load() == nullptr) first_error.store(new std::string(text));
+  last_error.store(new std::string(text));  // never deleted: the program may still read it
   if (settings_.errors.empty()) return;
   if (std::FILE* file = std::fopen(settings_.errors.c_str(), "ae")) {
     std::fprintf(file, "%s\n", text.c_str());
@@ -205,7 +205,7 @@ void Driver::report(const std::string& text) {
 }
 
 extern "C" const char* emuLastError() {
-  const std::string* text = first_error.load();
+  const std::string* text = last_error.load();
   return text == nullptr ? "" : text->c_str();
 }
 

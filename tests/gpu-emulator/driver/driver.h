@@ -88,7 +88,7 @@ class Driver {
   /// CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the captures are spoilt, where a capture forbids what may synchronize.
   CUresult refuse_in_capture();
 
-  /// Prints the text, keeps the first, adds it to RONDE_EMU_ERRORS.
+  /// Prints the text, keeps it for emuLastError(), adds it to RONDE_EMU_ERRORS.
   void report(const std::string& text);
 
   std::mutex mutex;  ///< over `devices`

@@ -9,7 +9,7 @@ using namespace ronde::cu;
 #define EMU_DECLARE(name, suffix, since, parameters) [[gnu::visibility("default")]] CUresult name##suffix parameters;
 extern "C" {
 RONDE_CU_ENTRIES(EMU_DECLARE)
-/// Not the driver's: the text of the process's first failure of a kernel, "" while there is none. Stays valid.
+/// Not the driver's: the emulator's text about the last kernel, copy or module that failed, "" while there is none. Stays valid.
 [[gnu::visibility("default")]] const char* emuLastError();
 }
 #undef EMU_DECLARE
