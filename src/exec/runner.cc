@@ -235,11 +235,19 @@ void Runner::look(bool blocking) {
   }
 }
 
+/// A pass that answers whoever has asked for a full look, where nothing moved.
+bool Runner::answering_pass() {
+  for (const auto& seat : seats_) note_probe(*seat);
+  if (pass()) return true;
+  for (const auto& seat : seats_) answer_probe(*seat);
+  return false;
+}
+
 /// Called after a pass in which nothing moved: spins, yields, then sleeps and looks at why.
 void Runner::wait(bool blocking, const std::function<bool()>& ready) {
   for (const auto& seat : seats_) {
     if (!seat->fabric().help()) continue;
-    if (++busy_passes_ % kBusyPasses == 0) look(blocking);  // what moved may have been others' alone
+    if (++busy_passes_ % kBusyPasses == 0 && !answering_pass()) look(blocking);  // what moved may have been others' alone
     return;
   }
   ++idle_looks_;
@@ -257,13 +265,11 @@ void Runner::wait(bool blocking, const std::function<bool()>& ready) {
     return;
   }
   const uint32_t prepared = prepare(bell());
-  for (const auto& seat : seats_) note_probe(*seat);
-  if (ready() || pass()) {
+  if (ready() || answering_pass()) {
     cancel(bell());
     idle_looks_ = 0;
     return;
   }
-  for (const auto& seat : seats_) answer_probe(*seat);
   for (const auto& seat : seats_) seat->fabric().rest(true);
   look(blocking);  // before the sleep: so that between two looks there is a pass
   sleep(bell(), prepared, kLook);

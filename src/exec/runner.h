@@ -36,6 +36,7 @@ class Runner {
   bool run_work(Seat& seat, Work& work);
   void abandon(Seat& seat);
   void wait(bool blocking, const std::function<bool()>& ready);
+  bool answering_pass();
   void look(bool blocking);
   void release_failed();
   void release_idle();

@@ -1,10 +1,13 @@
 // Where a proxy runs, who wakes whom, and how it ends.
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 #include <thread>
 
 #include "base/clock.h"
 #include "base/fd.h"
+#include "base/files.h"
 #include "support/catch.h"
 #include "support/scratch.h"
 #include "transport/death.h"
@@ -119,6 +122,86 @@ TEST_CASE("a helper says that another thread is inside, whose pass may miss what
   CHECK(proxy->help() == net::Proxy::Help::busy);
   leave = true;
   CHECK(test::until([&] { return proxy->help() == net::Proxy::Help::still; }));
+  proxy->remove(flow);
+}
+
+namespace {
+
+/// A flow that says it has work only where it was armed, once, as completion queues do; or never says it.
+struct OneShot final : net::Flow {
+  std::atomic<int> work{0}, arms{0};
+  std::atomic<bool> armed{false};
+  std::atomic<pid_t> thread{0};  // that armed it
+  UniqueFd in, out;  // of a pipe: that of an eventfd that is read becomes writable, which is news of its own
+
+  OneShot() {
+    int ends[2];
+    REQUIRE(pipe2(ends, O_NONBLOCK | O_CLOEXEC) == 0);
+    out = UniqueFd(ends[0]);
+    in = UniqueFd(ends[1]);
+  }
+  Result<bool> pump() override { return work.exchange(0) != 0; }
+  bool unfinished() const override { return false; }
+  bool settled() const override { return true; }
+  std::vector<int> descriptors() const override { return {out.get()}; }
+  void signalled() override {
+    char news = 0;
+    [[maybe_unused]] const ssize_t n = read(out.get(), &news, 1);
+  }
+  Result<bool> arm() override {
+    armed = true;
+    thread = gettid();
+    ++arms;
+    return work == 0;
+  }
+  void broken(Error) override {}
+  void give() {
+    work = 1;
+    if (armed.exchange(false)) REQUIRE(write(in.get(), "", 1) == 1);
+  }
+};
+
+bool sleeps(pid_t thread) {
+  constexpr size_t kMost = 4096;
+  const Result<std::string> text = read_file("/proc/self/task/" + std::to_string(thread) + "/stat", kMost);
+  return text.ok() && test::contains(*text, ") S ");
+}
+
+}  // namespace
+
+TEST_CASE("what a helper takes of the descriptors' news is armed anew by the thread", "[net]") {
+  const auto proxy = *net::Proxy::of("test:arm", "");
+  const auto flow = std::make_shared<OneShot>();
+  proxy->add(flow);
+  REQUIRE(test::until([&] { return flow->thread != 0; }));
+  const sched_param none{};
+  REQUIRE(sched_setscheduler(flow->thread, SCHED_BATCH, &none) == 0);  // when it is woken it does not take the CPU from the helper
+  for (int round = 0; round < 50; ++round) {
+    const int arms = flow->arms;
+    proxy->take_over();
+    REQUIRE(test::until([&] { return flow->arms > arms && sleeps(flow->thread); }));
+    flow->give();
+    while (proxy->help() == net::Proxy::Help::busy) continue;  // as a rule before the thread is awake
+    REQUIRE(test::until([&] { return flow->work == 0; }));
+    flow->give();  // and now nobody helps
+    REQUIRE(test::until([&] { return flow->work == 0; }));
+  }
+  proxy->remove(flow);
+}
+
+TEST_CASE("who stops to help has the thread look at once", "[net]") {
+  const auto proxy = *net::Proxy::of("test:over", "");
+  const auto flow = std::make_shared<OneShot>();
+  proxy->add(flow);
+  for (int round = 0; round < 40; ++round) {
+    const int arms = flow->arms;
+    if (round % 2 == 0) proxy->help();
+    proxy->take_over();
+    REQUIRE(test::until([&] { return flow->arms > arms; }));  // asleep, or about to be
+    flow->work = 1;  // nothing shows it
+    proxy->take_over();
+    REQUIRE(test::until([&] { return flow->work == 0; }));
+  }
   proxy->remove(flow);
 }
 

@@ -1,5 +1,9 @@
 // Stations of ranks on two hosts over a network of two devices that fails on order.
+#include <sys/eventfd.h>
 #include <mutex>
+#include <thread>
+
+#include "base/fd.h"
 
 #include "support/catch.h"
 #include "support/local_bootstrap.h"
@@ -68,7 +72,7 @@ struct Host {
     return errors.empty() ? "" : errors.front();
   }
   /// A slot of 4 bytes for the other rank.
-  void send(int link, uint32_t value) {
+  void publish(int link, uint32_t value) {
     const auto fifo = mirror->make_fifo(rank, link);
     REQUIRE(fifo.ok());
     REQUIRE(station->open(1 - rank, link).ok());
@@ -78,6 +82,9 @@ struct Host {
     slot.bytes = sizeof value;
     std::memcpy(fifo->data_of(number), &value, sizeof value);
     fifo->header->tail.store(number + 1);
+  }
+  void send(int link, uint32_t value) {
+    publish(link, value);
     station->nudge(1 - rank);
     station->rest(false);
   }
@@ -257,6 +264,64 @@ TEST_CASE("news that no station sends hurt none", "[net]") {
   REQUIRE(until([&] { return hosts.b.came(0) == 1; }));
   tell(leaves);
   CHECK(hosts.b.state() == RankState::closed);
+}
+
+namespace {
+
+/// Keeps one thread inside for a while.
+struct Gate final : Flow {
+  std::atomic<std::thread::id> whom{};
+  std::atomic<bool> inside{false}, leave{false};
+  std::atomic<int> arms{0};
+  UniqueFd event{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+
+  Result<bool> pump() override {
+    if (std::this_thread::get_id() != whom) return false;
+    inside = true;
+    while (!leave) std::this_thread::yield();
+    whom = std::thread::id();
+    return false;
+  }
+  bool unfinished() const override { return false; }
+  bool settled() const override { return true; }
+  std::vector<int> descriptors() const override { return {event.get()}; }
+  void signalled() override {}
+  Result<bool> arm() override {
+    ++arms;
+    return true;
+  }
+  void broken(Error) override {}
+};
+
+}  // namespace
+
+TEST_CASE("what a helper left aside, since another was at it, goes out when it rests", "[net]") {
+  TwoHosts hosts;
+  hosts.a.send(0, 0);
+  REQUIRE(until([&] { return hosts.b.came(0) == 1; }));
+  const auto proxy = *Proxy::of("Socket:lo#1", "");  // of rank 0 to rank 1, link 0
+  const auto gate = std::make_shared<Gate>();
+  proxy->add(gate);
+  for (uint32_t round = 1; round <= 20; ++round) {
+    hosts.b.arena->find_fifo(0, 0).header->head.store(round);
+    const int arms = gate->arms;
+    proxy->take_over();
+    REQUIRE(until([&] { return gate->arms > arms + 1 || (proxy->take_over(), false); }));  // it has nothing to do
+    gate->inside = gate->leave = false;
+    std::thread first([&] {
+      gate->whom = std::this_thread::get_id();
+      until([&] { return proxy->help() != Proxy::Help::busy; });
+    });
+    REQUIRE(until([&] { return gate->inside.load(); }));
+    hosts.a.publish(0, round);
+    hosts.a.station->nudge(1);
+    CHECK_FALSE(hosts.a.station->help());
+    gate->leave = true;
+    first.join();
+    hosts.a.station->rest(false);
+    REQUIRE(until([&] { return hosts.b.came(0) == round + 1; }));
+  }
+  proxy->remove(gate);
 }
 
 TEST_CASE("a station knows when nothing is under way any more", "[net]") {

@@ -1,4 +1,5 @@
 // Waits between ranks of several hosts: those that can never end are found, and no other.
+#include <atomic>
 #include <chrono>
 
 #include "support/catch.h"
@@ -75,6 +76,30 @@ TEST_CASE("hosts: many ranks wait for each other", "[world][hosts]") {
   std::vector<std::vector<char>> data(kRanks, std::vector<char>(10));
   CHECK(expect_invalid_usage(kRanks, [&](ncclComm_t c, int r) { return receive(c, (r + 7) % kRanks, data[static_cast<size_t>(r)]); },
                              {"ranks 0-23 wait for each other", "rank 0 is in Recv(count 10, int8, from rank 7)"}) == "");
+}
+
+TEST_CASE("hosts: what can never end is found while other communicators keep the network busy", "[world][hosts]") {
+  const bool cycle = GENERATE(true, false);
+  const ScopedEnv env({{"RONDE_HOSTS", "2"}});
+  std::atomic<bool> over{false};
+  std::string busy;
+  std::thread others([&] {
+    busy = run_world(2, [&](ncclComm_t comm, int rank) -> std::string {
+      std::vector<char> data(2'000'000);
+      do {
+        data[0] = rank == 0 && !over ? 1 : 0;
+        RONDE_RANK_OK(all_reduce(comm, data));
+      } while (data[0] != 0);
+      return "";
+    });
+  });
+  std::vector<char> data[2] = {std::vector<char>(100), std::vector<char>(101)};
+  const std::string complaints = expect_invalid_usage(2, [&](ncclComm_t c, int r) { return cycle ? receive(c, 1 - r, data[r]) : all_reduce(c, data[r]); },
+                                                      {cycle ? "ranks 0, 1 wait for each other" : "count 101"});
+  over = true;
+  others.join();
+  CHECK(complaints == "");
+  CHECK(busy == "");
 }
 
 TEST_CASE("hosts: a chain of waits whose end is in user code", "[world][hosts]") {
