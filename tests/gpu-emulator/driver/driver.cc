@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <thread>
 #include <utility>
 
@@ -196,7 +197,9 @@ CUresult Driver::submit(CUstream handle, Op op) {
 void Driver::report(const std::string& text) {
   std::lock_guard lock(error_mutex);
   std::fprintf(stderr, "emulated GPU: %s\n", text.c_str());
-  last_error.store(new std::string(text));  // never deleted: the program may still read it
+  // All are kept: the program may still read one.
+  static auto* texts = new std::deque<std::string>;
+  last_error.store(&texts->emplace_back(text));
   if (settings_.errors.empty()) return;
   if (std::FILE* file = std::fopen(settings_.errors.c_str(), "ae")) {
     std::fprintf(file, "%s\n", text.c_str());
