@@ -18,7 +18,7 @@ namespace ronde {
 /// Every setting. One row of the table in options.cc belongs to each, in this order.
 enum class Setting : uint8_t {
   debug, debug_subsys, debug_file,
-  device, isa, stream_threads, spin,
+  device, cuda_library, isa, stream_threads, spin,
   comm_id, socket_ifname, socket_family, port_range, hostid, hosts, net, net_plugin, traffic_class, init_timeout, timeout, warn_after,
   socket_nthreads, nsocks_perthread, socket_sndbuf, socket_rcvbuf, socket_retry_cnt, socket_retry_sleep_msec,
   ib_disable, ib_hca, ibverbs_lib, ib_gid_index, ib_addr_family, ib_addr_range, ib_roce_version_num, ib_timeout, ib_retry_cnt, ib_pkey,

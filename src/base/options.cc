@@ -12,6 +12,7 @@ constexpr Option kTable[kSettings] = {
   {Setting::debug_subsys, "DEBUG_SUBSYS", "NCCL_DEBUG_SUBSYS", Kind::text, "INIT,BOOTSTRAP,ENV", 0, 0, "", "subsystems whose INFO lines are logged; a leading ^ inverts the list"},
   {Setting::debug_file, "DEBUG_FILE", "NCCL_DEBUG_FILE", Kind::text, "", 0, 0, "", "file for the log instead of stderr; %h host, %p process"},
   {Setting::device, "DEVICE", nullptr, Kind::choice, "auto", 0, 0, "auto,cpu,cuda", "device of ranks for which the program chose none"},
+  {Setting::cuda_library, "CUDA_LIBRARY", nullptr, Kind::text, "", 0, 0, "", "the library that is taken for CUDA's driver instead of libcuda.so.1"},
   {Setting::isa, "ISA", nullptr, Kind::text, "auto", 0, 0, "", "instruction set of CPU reductions: auto, or the name of a table"},
   {Setting::stream_threads, "STREAM_THREADS", nullptr, Kind::integer, "2", 1, 256, "", "threads of the process that run host streams"},
   {Setting::spin, "SPIN", nullptr, Kind::integer, "-1", -1, 1e9, "", "looks at what a thread waits for before it sleeps; -1: by the number of ranks and cores"},

@@ -128,6 +128,13 @@ Result<> Gpu::copy_in(uint64_t to, std::span<const std::byte> from) const {
   return check(driver_->cuStreamSynchronize(stream_), what);
 }
 
+Result<> Gpu::copy_out(std::span<std::byte> to, uint64_t from) const {
+  const Current current(*this);
+  const auto what = [&] { return fmt::format("copying {} bytes from {}", to.size(), name_); };
+  RONDE_TRY(check(driver_->cuMemcpyDtoHAsync_v2(to.data(), from, to.size(), stream_), what));
+  return check(driver_->cuStreamSynchronize(stream_), what);
+}
+
 Result<> Gpu::clear(uint64_t at, size_t bytes) const {
   const Current current(*this);
   const auto what = [&] { return fmt::format("clearing {} bytes on {}", bytes, name_); };

@@ -109,8 +109,9 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   Result<DeviceMemory> allocate(size_t bytes) const;
   Result<PinnedMemory> allocate_pinned(size_t bytes) const;
   Result<Event> make_event() const;
-  /// Both are done when they return, and wait for nothing that runs on any stream of the program's.
+  /// All three are done when they return, and wait for nothing that runs on any stream of the program's.
   Result<> copy_in(uint64_t to, std::span<const std::byte> from) const;
+  Result<> copy_out(std::span<std::byte> to, uint64_t from) const;
   Result<> clear(uint64_t at, size_t bytes) const;
   /// What kernels of this GPU need to reach memory of `peer`, which may be this GPU. False where the two cannot.
   Result<bool> reach(const Gpu& peer) const;

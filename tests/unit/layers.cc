@@ -12,7 +12,7 @@ namespace {
 
 /// The layer of an include path such as "base/log.h" or "transport/shm/hub.h"; -1 for what is no part of the library.
 int layer_of(const std::string& path) {
-  static const std::vector<std::string> order = {"base/", "fifo/",      "boot/",    "topo/", "graph/", "plan/",
+  static const std::vector<std::string> order = {"base/", "device/", "fifo/", "boot/",    "topo/", "graph/", "plan/",
                                                  "tune/", "transport/", "kernels/", "exec/", "comm/",  "api/"};
   for (size_t i = 0; i < order.size(); ++i) {
     if (path.rfind(order[i], 0) == 0) return static_cast<int>(i);
