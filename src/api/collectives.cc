@@ -65,7 +65,9 @@ Result<Op> make_op(const Arguments& a) {
   RONDE_TRY(resolve_op(a, &op));
   RONDE_TRY(ronde::check_op(op));
   const auto stream = reinterpret_cast<uintptr_t>(a.stream);
-  if (stream > 2) {  // 0, 1 and 2: none, legacy, per thread
+  if (op.comm->gpu_rank() != nullptr) {
+    op.cuda_stream = stream;
+  } else if (stream > 2) {  // 0, 1 and 2: none, legacy, per thread
     op.stream = ronde::find_stream(stream);
     if (op.stream == nullptr) {
       return fail(Code::invalid_argument, fmt::format("{:#x} is no live host stream; make one with rondeStreamCreate, or pass NULL", stream));

@@ -177,6 +177,7 @@ Result<CommOptions> parse_config(const ncclConfig_t* config) {
 
 CommOptions inherit(const CommOptions& parent, const CommOptions& own) {
   CommOptions child = own;
+  child.gpu = parent.gpu;
   for (const IntField& field : kIntFields) keep(child.*field.option, parent.*field.option);
   for (const TextField& field : kTextFields) keep(child.*field.option, parent.*field.option);
   return child;

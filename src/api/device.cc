@@ -5,7 +5,10 @@
 #include "api/border.h"
 #include "api/export.h"
 #include "base/config.h"
+#include "comm/communicator.h"
 #include "comm/handles.h"
+#include "device/gpu.h"
+#include "kernels/cuda/kernels.h"
 #include "ronde.h"
 
 using ronde::border;
@@ -18,24 +21,37 @@ namespace {
 
 thread_local rondeDevice_t chosen = rondeDeviceAuto;
 
-/// This version has CPU ranks only.
-Result<> need_cpu(std::string_view asked_by) {
-  return fail(Code::invalid_usage, fmt::format("{} asks for a GPU, and this version of ronde runs ranks on the CPU only; use cpu or auto", asked_by));
+/// Whether ranks can be on GPUs here.
+Result<> usable_gpu() {
+  RONDE_TRY(ronde::device::driver());
+  if (!ronde::gpu::images().empty()) return {};
+  return fail(Code::system_error, "this build of ronde has no kernels for GPUs: it was made without nvcc");
+}
+
+Result<> need_gpu(std::string_view asked_by) {
+  const Result<> usable = usable_gpu();
+  if (usable.ok()) return {};
+  return fail(Code::invalid_usage, fmt::format("{} asks for a GPU, and none can be used: {}; use cpu or auto", asked_by, usable.error().what));
 }
 
 }  // namespace
 
-Result<> ronde::check_device() {
-  if (chosen != rondeDeviceAuto || current_config()->text(Setting::device) != "cuda") return {};
-  return need_cpu("RONDE_DEVICE");
+Result<std::optional<int>> ronde::gpu_of_next_rank() {
+  const std::string& word = current_config()->text(Setting::device);
+  const bool open = chosen == rondeDeviceAuto;
+  if (chosen == rondeDeviceCpu || (open && word == "cpu")) return std::optional<int>();
+  if (open && word == "cuda") RONDE_TRY(need_gpu("RONDE_DEVICE"));
+  if (open && word == "auto" && !usable_gpu().ok()) return std::optional<int>();
+  RONDE_TRY(const int gpu, device::Gpu::current());
+  return std::optional<int>(gpu);
 }
 
 RONDE_EXTENSION(ncclResult_t, rondeSetDevice, (rondeDevice_t device)) {
   return border("rondeSetDevice", [&]() -> Result<> {
-    if (device == rondeDeviceCuda) return need_cpu("rondeSetDevice");
-    if (device != rondeDeviceAuto && device != rondeDeviceCpu) {
+    if (device != rondeDeviceAuto && device != rondeDeviceCpu && device != rondeDeviceCuda) {
       return fail(Code::invalid_argument, fmt::format("device {} is unknown; 0 (auto), 1 (CPU) and 2 (CUDA) exist", static_cast<int>(device)));
     }
+    if (device == rondeDeviceCuda) RONDE_TRY(need_gpu("rondeSetDevice"));
     chosen = device;
     return {};
   });
@@ -44,8 +60,8 @@ RONDE_EXTENSION(ncclResult_t, rondeSetDevice, (rondeDevice_t device)) {
 RONDE_EXTENSION(ncclResult_t, rondeGetDevice, (rondeDevice_t * device)) {
   return border("rondeGetDevice", [&]() -> Result<> {
     RONDE_TRY(require_pointer(device, "device"));
-    RONDE_TRY(ronde::check_device());
-    *device = rondeDeviceCpu;
+    RONDE_TRY(const std::optional<int> gpu, ronde::gpu_of_next_rank());
+    *device = gpu.has_value() ? rondeDeviceCuda : rondeDeviceCpu;
     return {};
   });
 }
@@ -53,8 +69,8 @@ RONDE_EXTENSION(ncclResult_t, rondeGetDevice, (rondeDevice_t * device)) {
 RONDE_EXTENSION(ncclResult_t, rondeCommGetDevice, (ncclComm_t comm, rondeDevice_t* device)) {
   return border("rondeCommGetDevice", [&]() -> Result<> {
     RONDE_TRY(require_pointer(device, "device"));
-    RONDE_TRY(ronde::find_handle(reinterpret_cast<uintptr_t>(comm)));
-    *device = rondeDeviceCpu;
+    RONDE_TRY(const auto one, ronde::find_handle(reinterpret_cast<uintptr_t>(comm)));
+    *device = one->options().gpu.has_value() ? rondeDeviceCuda : rondeDeviceCpu;
     return {};
   });
 }

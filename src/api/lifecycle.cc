@@ -48,14 +48,16 @@ Result<Code> launch(Comm comm, std::function<Result<>()> job, ncclComm_t* out, b
   return Group::of_this_thread().add(std::move(init));
 }
 
-Result<Code> init_rank(ncclComm_t* out, int nranks, std::vector<ronde::UniqueId> ids, int rank, const ncclConfig_t* config) {
+/// `device`: of a CUDA rank; below 0: the thread's current one.
+Result<Code> init_rank(ncclComm_t* out, int nranks, std::vector<ronde::UniqueId> ids, int rank, const ncclConfig_t* config, int device = -1) {
   RONDE_TRY(require_pointer(out, "comm"));
   *out = nullptr;
   if (nranks < 1) return fail(Code::invalid_argument, fmt::format("nranks is {}; a communicator has at least one rank", nranks));
   if (rank < 0 || rank >= nranks) return fail(Code::invalid_argument, fmt::format("rank {} is outside 0 to {}", rank, nranks - 1));
-  RONDE_TRY(ronde::check_device());
+  RONDE_TRY(const std::optional<int> gpu, ronde::gpu_of_next_rank());
   ronde::note_init();
   RONDE_TRY(ronde::CommOptions options, ronde::parse_config(config));
+  options.gpu = gpu.has_value() && device >= 0 ? device : gpu;
   auto comm = std::make_shared<Communicator>(rank, nranks, std::move(options));
   return launch(comm, [member = comm.get(), ids = std::move(ids)] { return member->init(ids); }, out);
 }
@@ -119,7 +121,7 @@ RONDE_API(ncclResult_t, ncclCommInitAll, (ncclComm_t * comm, int ndev, const int
     Group& group = Group::of_this_thread();
     group.start();
     for (int i = 0; i < ndev; ++i) {
-      Result<Code> one = init_rank(&comm[i], ndev, {id}, i, nullptr);
+      Result<Code> one = init_rank(&comm[i], ndev, {id}, i, nullptr, devlist != nullptr ? devlist[i] : i);
       if (!one.ok()) group.spoil(one.error());
     }
     Result<Code> result = group.end();
@@ -233,9 +235,9 @@ ncclResult_t ask(std::string_view name, ncclComm_t comm, int* out, std::string_v
 RONDE_API(ncclResult_t, ncclCommCount, (const ncclComm_t comm, int* count)) {
   return ask("CommCount", comm, count, "count", [](const Communicator& c) { return c.ranks(); });
 }
-// The device of a CPU rank is the rank's own index.
+// The device of a CPU rank is the rank's own index, that of a CUDA rank the GPU's number.
 RONDE_API(ncclResult_t, ncclCommCuDevice, (const ncclComm_t comm, int* device)) {
-  return ask("CommCuDevice", comm, device, "device", [](const Communicator& c) { return c.rank(); });
+  return ask("CommCuDevice", comm, device, "device", [](const Communicator& c) { return c.options().gpu.value_or(c.rank()); });
 }
 RONDE_API(ncclResult_t, ncclCommUserRank, (const ncclComm_t comm, int* rank)) {
   return ask("CommUserRank", comm, rank, "rank", [](const Communicator& c) { return c.rank(); });

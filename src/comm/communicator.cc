@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "comm/local_ranks.h"
+#include "exec/cuda/flights.h"
 #include "exec/runner.h"
 #include "exec/watch.h"
 
@@ -115,7 +116,10 @@ Result<PreMul> Communicator::premul(int handle) const {
 
 Result<> Communicator::flush() {
   if (!has_seat()) return {};
-  if (seat_->works() != 0) {
+  if (gpu_rank_ != nullptr) {
+    while (!seat_->failed() && !gpu::wait_landed(*gpu_rank_, 0.1)) {
+    }
+  } else if (seat_->works() != 0) {
     RONDE_TRY(Runner * runner, Runner::of_this_thread());
     seat_->tell_when_idle(&runner->bell());
     runner->claim(*seat_);
@@ -156,6 +160,7 @@ void Communicator::close(RankState how) {
     fabric().revoke_loans();
     if (how == RankState::closed) how = life() == Life::revoked ? RankState::revoked : RankState::aborted;
   }
+  if (gpu_rank_ != nullptr) close_gpu_rank();
   wait_until_free(*seat_);
   publish_state(how);
   for (int peer = 0; peer < ranks_; ++peer) {

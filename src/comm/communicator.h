@@ -20,6 +20,7 @@
 #include "comm/layout.h"
 #include "comm/options.h"
 #include "comm/plans.h"
+#include "exec/cuda/gpu_rank.h"
 #include "exec/seat.h"
 #include "exec/stream.h"
 #include "kernels/cpu/reduce.h"
@@ -79,6 +80,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   const AbortWord& boot_abort() const { return boot_abort_; }
   Plans& plans() { return *plans_; }
   int message_link() const { return links_ - 1; }
+  /// Not nullptr: this rank is on a GPU.
+  gpu::GpuRank* gpu_rank() const { return gpu_rank_.get(); }
 
   /// Pre-multiplied sums: handles start at 5 and are never reused. invalid_argument for an unknown one.
   int add_premul(PreMul premul);
@@ -118,6 +121,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Result<> gather_inputs();
   Result<> agree_on_tuner(const TunerComm& comm, std::span<const uint64_t> loaded);
   Result<> make_fabric();
+  Result<> make_gpu_rank();
+  void close_gpu_rank();
   SeatLimits limits() const;
   void publish_state(RankState state);
   void peer_died(int rank, const std::string& how);
@@ -140,6 +145,7 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   std::shared_ptr<const Layout> layout_;
   std::unique_ptr<Tuner> tuner_;
   std::unique_ptr<Plans> plans_;
+  std::unique_ptr<gpu::GpuRank> gpu_rank_;
   std::shared_ptr<HostStream> own_stream_;
 
   std::atomic<Life> life_{Life::initializing};

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/thread.h"
+#include "comm/gpu.h"
 #include "exec/runner.h"
 #include "tune/estimate.h"
 
@@ -69,7 +70,7 @@ bool has_issued(Communicator& sibling, const std::vector<Op>& ops, size_t at) {
 Result<> check_own_ranks(const std::vector<Op>& ops) {
   for (size_t i = 0; i < ops.size(); ++i) {
     const Op& op = ops[i];
-    if (op.coll == Coll::send || op.stream != nullptr || !op.comm->blocking() || op.count == 0) continue;
+    if (op.coll == Coll::send || op.stream != nullptr || !op.comm->blocking() || op.count == 0 || op.comm->gpu_rank() != nullptr) continue;
     for (const auto& sibling : op.comm->siblings_of_this_thread()) {
       const bool in_group = std::any_of(ops.begin(), ops.end(), [&](const Op& other) { return other.comm == sibling; });
       if (in_group || (op.coll == Coll::recv && sibling->rank() != op.root)) continue;
@@ -130,6 +131,8 @@ struct Planned {
   std::unique_ptr<Work> work;
   std::shared_ptr<HostStream> stream;
   bool eager = false;
+  gpu::GpuRank* gpu = nullptr;
+  uintptr_t cuda_stream = 0;
 };
 
 size_t bytes_of(const Work& work) { return work.parts.front().table.total; }
@@ -171,6 +174,13 @@ Result<Planned> plan_send(const Op& op, bool alone, const std::vector<Planned>& 
 }
 
 Result<Planned> plan_op(const Op& op, const std::vector<Op>& ops, const std::vector<Planned>& before) {
+  if (op.comm->gpu_rank() != nullptr) {
+    Planned planned;
+    planned.gpu = op.comm->gpu_rank();
+    planned.cuda_stream = op.cuda_stream;
+    RONDE_TRY(planned.work, make_work(op));
+    return planned;
+  }
   const bool on_stream = op.stream != nullptr || !op.comm->blocking();
   const bool may_be_eager = op.coll == Coll::send && !on_stream && op.root != op.comm->rank() && only_sends(ops, op.comm.get());
   if (may_be_eager) return plan_send(op, ops.size() == 1, before);
@@ -211,9 +221,13 @@ void enqueue(std::vector<std::unique_ptr<Work>> works, std::vector<std::shared_p
 Result<> start_calls(std::vector<Planned> plan, Runner& runner) {
   std::vector<std::unique_ptr<Work>> own, queued;
   std::vector<std::shared_ptr<HostStream>> streams;
+  std::vector<GpuCall> kernels;
   for (Planned& planned : plan) {
     number(*planned.work);
-    if (planned.eager) {
+    if (planned.gpu != nullptr) {
+      planned.work->seat->publish(*planned.work);
+      kernels.push_back({std::move(planned.work), planned.gpu, reinterpret_cast<cu::CUstream>(planned.cuda_stream)});
+    } else if (planned.eager) {
       launch_eager(std::move(planned.work));
     } else if (planned.stream != nullptr) {
       queued.push_back(std::move(planned.work));
@@ -223,6 +237,7 @@ Result<> start_calls(std::vector<Planned> plan, Runner& runner) {
     }
   }
   if (!queued.empty()) enqueue(std::move(queued), std::move(streams));
+  if (!kernels.empty()) RONDE_TRY(launch_on_gpus(std::move(kernels)));
   if (own.empty()) return {};
   return run_own(own, runner);
 }

@@ -128,10 +128,11 @@ Result<> Communicator::bring_up() {
   RONDE_TRY(agree());
   RONDE_TRY(layout_, lay_out(*bootstrap_, *config_));
   RONDE_TRY(make_fabric());
+  if (options_.gpu.has_value()) RONDE_TRY(make_gpu_rank());
   RONDE_TRY(gather_inputs());
   RONDE_TRY(algo_file_.prove(ranks_, inputs_.slots, rules_.max_channels()));
   plans_ = std::make_unique<Plans>(*seat_, *layout_, rules_, inputs_, algo_file_, tuner_.get());
-  own_stream_ = blocking_ ? nullptr : std::make_shared<HostStream>();
+  own_stream_ = blocking_ || gpu_rank_ != nullptr ? nullptr : std::make_shared<HostStream>();
   seat_->control().state.store(static_cast<uint32_t>(RankState::alive), std::memory_order_seq_cst);
   RONDE_TRY(bootstrap_->barrier());
   bootstrap_->set_deadline(std::nullopt);
@@ -149,7 +150,8 @@ Result<> Communicator::bring_up() {
 
 /// Compares the settings of all ranks: first a hash, and only where it differs the texts.
 Result<> Communicator::agree() {
-  RONDE_TRY(const std::string mine, agreed_text(*config_, rules_, algo_file_, costs_));
+  RONDE_TRY(std::string mine, agreed_text(*config_, rules_, algo_file_, costs_));
+  mine += fmt::format("RONDE_DEVICE (or rondeSetDevice)={}\n", options_.gpu.has_value() ? "cuda" : "cpu");
   std::vector<uint64_t> hashes(static_cast<size_t>(ranks_));
   hashes[rank_] = fnv1a(mine);
   RONDE_TRY(bootstrap_->all_gather(bytes_of(hashes)));
@@ -200,7 +202,7 @@ Result<> Communicator::gather_inputs() {
   mine.machine = machine_identity();
   mine.process = fnv1a_u64(reinterpret_cast<uintptr_t>(&anchor), fnv1a_u64(static_cast<uint64_t>(getpid()), fnv1a(host_name())));
   mine.cores = usable_cores();
-  mine.lends = 1;
+  mine.lends = gpu_rank_ == nullptr ? 1 : 0;
   mine.devices = static_cast<uint64_t>(fabric().network_devices());
   mine.by_cpu = fabric().network_by_cpu() ? 1 : 0;
   if (ranks_ > 1) tuner_ = Tuner::load(*config_);
@@ -216,8 +218,8 @@ Result<> Communicator::gather_inputs() {
   inputs_.nodes = layout_->nodes;
   inputs_.costs = &costs_;
   if (layout_->nodes.several()) inputs_.links.network = graph::total_rate(layout_->rings);
-  inputs_.slots = fabric().slots();
-  inputs_.slot_capacity = fabric().slot_capacity();
+  inputs_.slots = gpu_rank_ != nullptr ? gpu_rank_->slab().shape().slots : fabric().slots();
+  inputs_.slot_capacity = gpu_rank_ != nullptr ? gpu_rank_->slab().shape().slot_capacity : fabric().slot_capacity();
   inputs_.lend_threshold = config_->bytes(Setting::lend_threshold);
   std::map<uint64_t, std::pair<uint32_t, uint32_t>> machines;  // ranks and cores
   std::set<uint64_t> processes;

@@ -28,10 +28,6 @@ Touch touched(const Op& op) {
   return {};
 }
 
-CallBuffers buffers_of(const Op& op) {
-  return {reinterpret_cast<uintptr_t>(op.send), reinterpret_cast<uintptr_t>(op.recv), bytes_of(op), op.comm->rank(), op.coll};
-}
-
 void add_lanes(Part& part, const Program& program) {
   for (const auto& moves : program.lanes) part.lanes.push_back(Lane{&moves});
 }
@@ -45,13 +41,13 @@ Result<> fill_collective(const Op& op, Work& work) {
   size_t scratch = 0;
   const size_t capacity = op.comm->plans().inputs().slot_capacity;
   const size_t slice = std::max(size_of(op.type), std::min(choice.slice, capacity) / size_of(op.type) * size_of(op.type));
-  const SlicingRule rule{slice, capacity, chosen->plan->most_blocks, choice.merged};
+  work.rule = {slice, capacity, chosen->plan->most_blocks, choice.merged};
   for (size_t c = 0; c < chosen->plan->bound.size(); ++c) {
     const Program& program = chosen->plan->programs[c];
     Part part;
     part.bound = &chosen->plan->bound[c];
-    part.table = channel_table(buffers_of(op), static_cast<uint32_t>(c), static_cast<uint32_t>(choice.channels), program.blocks);
-    part.slicing = slicing_of(part.table, rule);
+    part.table = channel_table(work.buffers, static_cast<uint32_t>(c), static_cast<uint32_t>(choice.channels), program.blocks);
+    part.slicing = slicing_of(part.table, work.rule);
     add_lanes(part, program);
     scratch += to_granule(program.scratch_blocks * part.table.block);
     work.parts.push_back(std::move(part));
@@ -94,11 +90,10 @@ Result<> fill_message(const Op& op, Work& work) {
   bound->ports = {port};
   Part part;
   part.bound = bound.get();
-  const size_t bytes = bytes_of(op);
-  part.table.base = {0, reinterpret_cast<uintptr_t>(op.send), reinterpret_cast<uintptr_t>(op.recv), 0};
-  part.table.stride = part.table.block = part.table.total = bytes;
   const size_t capacity = op.comm->plans().inputs().slot_capacity;
-  part.slicing = slicing_of(part.table, std::max(size_of(op.type), capacity / size_of(op.type) * size_of(op.type)), false);
+  work.rule = {std::max(size_of(op.type), capacity / size_of(op.type) * size_of(op.type)), capacity, 1, false};
+  part.table = channel_table(work.buffers, 0, 1, 1);
+  part.slicing = slicing_of(part.table, work.rule);
   add_lanes(part, *bound->program);
   work.parts.push_back(std::move(part));
   work.keeps = bound;
@@ -148,6 +143,7 @@ Result<std::unique_ptr<Work>> make_work(const Op& op, bool lend) {
   work->call.count = op.count;
   work->scale.factor = op.factor;
   work->scale.divisor = op.comm->ranks();
+  work->buffers = {reinterpret_cast<uintptr_t>(op.send), reinterpret_cast<uintptr_t>(op.recv), bytes_of(op), op.comm->rank(), op.coll};
   if (work->call.message()) {
     RONDE_TRY(fill_message(op, *work));
   } else {

@@ -21,6 +21,7 @@ struct Op {
   uint64_t factor = 0;     ///< premul_sum
   int root = 0;            ///< or the peer of a message
   std::shared_ptr<HostStream> stream;  ///< nullptr: none
+  uintptr_t cuda_stream = 0;           ///< of a rank on a GPU: the driver's handle
 };
 
 /// Checks ranges, pointers and sizes as NCCL orders its checks. invalid_argument names the argument, its value and what would do.

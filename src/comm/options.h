@@ -8,6 +8,7 @@ namespace ronde {
 
 /// What a caller set in an ncclConfig_t; nothing where it was left undefined. Ranges have been checked.
 struct CommOptions {
+  std::optional<int> gpu;  ///< the rank is on the GPU of this number; nothing: it is a CPU rank. Not of the ncclConfig_t: see api/device.h
   std::optional<int> blocking;
   std::optional<int> cga_cluster_size;
   std::optional<int> min_ctas;

@@ -23,7 +23,7 @@ Result<Port*> Seat::port(int peer, int link, bool writes) {
     port->rank = peer;
     port->link = link;
   }
-  if (writes && !port->out) {
+  if (writes && !port->out && !queues_elsewhere_) {
     RONDE_TRY(port->out, fabric_->writer(peer, link));
   }
   return port.get();

@@ -64,6 +64,8 @@ class Seat : public std::enable_shared_from_this<Seat> {
   }
   ControlBlock& control() { return fabric_->control(rank()); }
 
+  /// The rank's queues lie in device memory: ports are names here, and no FIFO is made. Before the first port.
+  void leave_queues() { queues_elsewhere_ = true; }
   /// The port of a link; made when first asked for. The writer's end is made too where `writes`.
   Result<Port*> port(int peer, int link, bool writes);
 
@@ -128,6 +130,7 @@ class Seat : public std::enable_shared_from_this<Seat> {
   SeatLimits limits_;
   std::vector<std::vector<std::unique_ptr<Port>>> ports_;  ///< by link, then rank
   std::mutex ports_mutex_;
+  bool queues_elsewhere_ = false;
   std::atomic<int> works_{0};               ///< seq_cst, with idle_bell_: by the Bell's rule
   std::atomic<Bell*> idle_bell_{nullptr};   ///< its memory stays as long as this Fabric
   mutable std::mutex error_mutex_;

@@ -64,6 +64,8 @@ struct Work {
   Call call;
   uint64_t fingerprint = 0;          ///< call.fingerprint(), computed once
   std::vector<Part> parts;
+  CallBuffers buffers;               ///< with `rule`, what the parts' tables and slicing came from
+  SlicingRule rule;
   Scale scale;                       ///< factor of a pre-multiplied sum; divisor of an average
   bool may_lend = true;              ///< false: everything is copied into slots
   bool started = false;

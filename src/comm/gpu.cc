@@ -1,0 +1,122 @@
+#include "comm/gpu.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/log.h"
+#include "comm/communicator.h"
+#include "exec/cuda/flights.h"
+
+namespace ronde {
+namespace {
+
+constexpr size_t kHeap = size_t{256} << 20;      // of device memory for the queues that end at one rank
+constexpr size_t kConnection = size_t{1} << 20;  // of it for one queue, unless RONDE_BUFFSIZE says otherwise
+
+gpu::SlabShape slab_shape(const Config& config, int ranks, int links) {
+  gpu::SlabShape shape;
+  shape.ranks = static_cast<uint32_t>(ranks);
+  shape.links = static_cast<uint32_t>(links);
+  shape.slots = static_cast<uint32_t>(config.integer(Setting::slots));
+  const size_t connection = config.is_set(Setting::buffsize) ? config.bytes(Setting::buffsize) : kConnection;
+  shape.slot_capacity = static_cast<uint32_t>(std::clamp<size_t>(connection / shape.slots / 64 * 64, 64, size_t{1} << 30));
+  return shape;
+}
+
+/// The calls that one launch takes, by the order in which launches follow each other.
+struct Wave {
+  std::vector<GpuCall> calls;
+};
+
+/// The k-th collectives of all ranks are a wave, for each GPU and kernel one launch; messages come last.
+std::vector<Wave> waves_of(std::vector<GpuCall> calls) {
+  constexpr size_t kMessages = SIZE_MAX;
+  std::map<std::tuple<size_t, const device::Gpu*, std::string>, Wave> waves;
+  std::map<const gpu::GpuRank*, size_t> collectives;
+  for (GpuCall& call : calls) {
+    const size_t turn = call.work->call.message() ? kMessages : collectives[call.rank]++;
+    waves[{turn, call.rank->gpu().get(), gpu::kernel_of(*call.work).name}].calls.push_back(std::move(call));
+  }
+  std::vector<Wave> all;
+  for (auto& [key, wave] : waves) all.push_back(std::move(wave));
+  return all;
+}
+
+/// One kernel on the first call's stream, after what the other calls' streams hold, and before what comes after.
+Result<> launch_wave(const Wave& wave) {
+  std::vector<gpu::Item> items;
+  std::vector<const GpuCall*> others;
+  const GpuCall& first = wave.calls.front();
+  for (const GpuCall& call : wave.calls) {
+    items.push_back({call.work.get(), call.rank});
+    if (call.stream != first.stream) others.push_back(&call);
+  }
+  const device::Driver& driver = first.rank->gpu()->driver();
+  const auto joining = [&] { return fmt::format("joining streams on {}", first.rank->gpu()->name()); };
+  {
+    const device::Current current(*first.rank->gpu());
+    for (const GpuCall* call : others) {
+      RONDE_TRY(call->rank->before.record(call->stream));
+      RONDE_TRY(device::check(driver.cuStreamWaitEvent(first.stream, call->rank->before.get(), 0), joining));
+    }
+  }
+  RONDE_TRY(gpu::launch(items, first.stream));
+  const device::Current current(*first.rank->gpu());
+  for (const GpuCall* call : others) RONDE_TRY(device::check(driver.cuStreamWaitEvent(call->stream, first.rank->last.get(), 0), joining));
+  return {};
+}
+
+void hand_over(Wave wave) {
+  std::vector<std::unique_ptr<Work>> works;
+  std::vector<gpu::GpuRank*> ranks;
+  for (GpuCall& call : wave.calls) {
+    works.push_back(std::move(call.work));
+    ranks.push_back(call.rank);
+  }
+  gpu::take_off(std::move(works), std::move(ranks));
+}
+
+}  // namespace
+
+Result<> launch_on_gpus(std::vector<GpuCall> calls) {
+  Result<> first;
+  for (Wave& wave : waves_of(std::move(calls))) {
+    const Result<> launched = launch_wave(wave);
+    if (!launched.ok()) {
+      // Its number is given away and its peers wait for it.
+      for (const GpuCall& call : wave.calls) {
+        ++call.rank->launches;  // a launch that will never be counted as ended
+        call.work->seat->fail_all(Error{launched.error().code, Scope::communicator, launched.error().what, launched.error().where});
+      }
+      if (first.ok()) first = launched;
+    }
+    hand_over(std::move(wave));
+  }
+  return first;
+}
+
+Result<> Communicator::make_gpu_rank() {
+  if (layout_->nodes.several()) {
+    return fail(Code::invalid_usage, fmt::format("the communicator's ranks are on {} hosts, and this version of ronde joins GPUs of one host only; RONDE_DEVICE=cpu works "
+                                                 "between hosts", layout_->nodes.nodes), Scope::communicator);
+  }
+  RONDE_TRY(std::shared_ptr<const device::Gpu> gpu, device::Gpu::open(*options_.gpu));
+  RONDE_TRY(std::unique_ptr<gpu::Slab> slab, gpu::Slab::make(*bootstrap_, gpu, slab_shape(*config_, ranks_, links_), kHeap));
+  for (int peer = 0; peer < ranks_; ++peer) RONDE_INFO(init, "rank {} on {} to rank {}: {}", rank_, gpu->name(), peer, slab->way(peer));
+  RONDE_TRY(gpu_rank_, gpu::GpuRank::make(std::move(slab)));
+  seat_->leave_queues();
+  return {};
+}
+
+/// Before the rank leaves: no kernel of it runs, and none of its peers reaches into its memory any more.
+void Communicator::close_gpu_rank() {
+  constexpr double kPatience = 10;
+  if (!seat_->failed()) gpu_rank_->drain([this] { return seat_->failed(); });
+  if (gpu::wait_landed(*gpu_rank_, kPatience) && !seat_->failed()) return;
+  // Kernels of peers may still be on their way out, and one of this rank may stand behind something else on its stream: the memory stays.
+  static_cast<void>(gpu_rank_.release());
+}
+
+}  // namespace ronde
