@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "bench/failure.h"
+#include "bench/gpu.h"
 #include "bench/machine.h"
 #include "ronde.h"
 
@@ -51,7 +52,7 @@ Card unpacked(const std::string& text) {
 }
 
 std::string packed(const DeviceLine& d) {
-  return fmt::format("{} {} {} {} {}\t{}\n", d.rank, d.group, d.pid, d.device, d.host, d.name);
+  return fmt::format("{} {} {} {} {} {}\t{}\n", d.rank, d.group, d.pid, d.device, d.gpu ? 1 : 0, d.host, d.name);
 }
 
 std::vector<DeviceLine> unpacked_devices(const std::string& text) {
@@ -60,7 +61,7 @@ std::vector<DeviceLine> unpacked_devices(const std::string& text) {
   for (std::string line; std::getline(lines, line);) {
     DeviceLine d;
     std::istringstream fields(line);
-    fields >> d.rank >> d.group >> d.pid >> d.device >> d.host;
+    fields >> d.rank >> d.group >> d.pid >> d.device >> d.gpu >> d.host;
     d.name = line.substr(line.find('\t') + 1);
     devices.push_back(d);
   }
@@ -74,6 +75,27 @@ uint64_t scalar_bits(ncclDataType_t type, int rank) {
 }
 
 }  // namespace
+
+std::byte* LocalRank::seen(const void* data) const {
+  auto* const at = static_cast<std::byte*>(const_cast<void*>(data));
+  if (device < 0) return at;
+  const std::byte* const in_send = static_cast<const std::byte*>(send);
+  const bool sent = at >= in_send && at < in_send + kept_send.size();
+  const std::byte* const from = sent ? in_send : static_cast<const std::byte*>(recv);
+  return const_cast<std::byte*>((sent ? kept_send : kept_recv).data()) + (at - from);
+}
+
+void LocalRank::take(void* data, size_t bytes) const {
+  if (device < 0) return;
+  gpu::use(device);
+  gpu::upload(data, seen(data), bytes);
+}
+
+void LocalRank::bring(const void* data, size_t bytes) const {
+  if (device < 0) return;
+  gpu::use(device);
+  gpu::download(seen(data), data, bytes);
+}
 
 int split_colour(const Environment& environment, int process) {
   const auto number = static_cast<unsigned>(process);
@@ -124,10 +146,15 @@ Placement place_ranks(Job& job, const Options& options, const Environment& envir
   std::memcpy(placement.id.internal, ids.at(placement.colour).data(), sizeof placement.id.internal);
   const std::string shift = variable(environment, "NCCL_TESTS_DEVICE");
   placement.first_device = local * own_ranks + (shift.empty() ? 0 : static_cast<int>(split_number(shift, "NCCL_TESTS_DEVICE")));
+  rondeDevice_t kind = rondeDeviceCpu;
+  check(rondeGetDevice(&kind), "rondeGetDevice");
+  placement.on_gpus = kind == rondeDeviceCuda;
   std::string lines;
   for (int i = 0; i < own_ranks; ++i) {
-    lines += packed(
-        DeviceLine{placement.first_rank + i, placement.colour, getpid(), placement.first_device + i, host_name(), cpu_name()});
+    const int device = placement.first_device + i;
+    if (placement.on_gpus) gpu::use(device);  // an error where there are too few
+    lines += packed(DeviceLine{placement.first_rank + i, placement.colour, getpid(), device, host_name(),
+                               placement.on_gpus ? gpu::name(device) : cpu_name(), placement.on_gpus});
   }
   for (const std::string& text : job.all_gather(lines)) {
     for (const DeviceLine& device : unpacked_devices(text)) placement.devices.push_back(device);
@@ -151,14 +178,14 @@ Ranks::Ranks(const Options& options, const Placement& placement)
 Ranks::~Ranks() { abort_all(); }
 
 void Ranks::init(int first, int count) {
-  // These programs fill and check host memory.
-  check(rondeSetDevice(rondeDeviceCpu), "rondeSetDevice");
+  check(rondeSetDevice(placement_.on_gpus ? rondeDeviceCuda : rondeDeviceCpu), "rondeSetDevice");
   std::vector<ncclComm_t> comms(static_cast<size_t>(count));
   check(ncclGroupStart(), "ncclGroupStart");
   ncclResult_t result = ncclSuccess;
   for (int i = 0; i < count && result == ncclSuccess; ++i) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.nvlinkCentricSched = 1;
+    if (placement_.on_gpus) gpu::use(placement_.first_device + first + i);
     if (options_.cta_policy >= 0) config.CTAPolicy = options_.cta_policy;
     result = ncclCommInitRankConfig(&comms[static_cast<size_t>(i)], placement_.nranks, placement_.id,
                                     ranks_[static_cast<size_t>(first + i)].rank, &config);
@@ -173,7 +200,18 @@ void Ranks::init(int first, int count) {
 void Ranks::allocate(size_t send_bytes, size_t recv_bytes) {
   send_bytes_ = send_bytes;
   recv_bytes_ = recv_bytes;
-  for (LocalRank& rank : ranks_) {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    LocalRank& rank = ranks_[i];
+    if (placement_.on_gpus) {
+      rank.device = placement_.first_device + static_cast<int>(i);
+      gpu::use(rank.device);
+      rank.send = gpu::allocate(send_bytes);
+      rank.recv = gpu::allocate(recv_bytes);
+      rank.kept_send.resize(send_bytes);
+      rank.kept_recv.resize(recv_bytes);
+      rank.stream = gpu::make_stream();
+      continue;
+    }
     check(ncclMemAlloc(&rank.send, send_bytes), "ncclMemAlloc");
     check(ncclMemAlloc(&rank.recv, recv_bytes), "ncclMemAlloc");
     if (options_.streams) check(rondeStreamCreate(&rank.stream), "rondeStreamCreate");
@@ -227,6 +265,13 @@ void Ranks::finish() {
   }
   for (LocalRank& rank : ranks_) {
     check(ncclCommDestroy(rank.comm), "ncclCommDestroy");
+    if (rank.device >= 0) {
+      gpu::use(rank.device);
+      gpu::destroy_stream(rank.stream);
+      gpu::release(rank.send);
+      gpu::release(rank.recv);
+      continue;
+    }
     if (rank.stream != nullptr) check(rondeStreamDestroy(rank.stream), "rondeStreamDestroy");
     check(ncclMemFree(rank.send), "ncclMemFree");
     check(ncclMemFree(rank.recv), "ncclMemFree");

@@ -19,6 +19,14 @@ struct LocalRank {
   cudaStream_t stream = nullptr;
   void* send = nullptr;
   void* recv = nullptr;
+  int device = -1;             ///< the GPU that the buffers and the stream are on; -1: the host
+  std::vector<std::byte> kept_send, kept_recv;  ///< of a GPU: what is written to its buffers, and what came from them
+
+  /// Where the host sees what `data`, in one of the buffers, holds. On a GPU: what was there when it was last brought or taken.
+  std::byte* seen(const void* data) const;
+  /// Takes `bytes` that the host wrote at seen(data) to the buffer, and brings them from it. Nothing to do on the host.
+  void take(void* data, size_t bytes) const;
+  void bring(const void* data, size_t bytes) const;
   ncclRedOp_t mulsum = ncclSum;  ///< while a table with mulsum runs
 };
 
@@ -29,6 +37,7 @@ struct Placement {
   int nranks = 1;                   ///< of the communicator
   int first_rank = 0;               ///< of this process
   int first_device = 0;             ///< index on the host of this process's first rank
+  bool on_gpus = false;             ///< every rank has a GPU: that of its index
   int processes_here = 1;           ///< on this host
   std::vector<DeviceLine> devices;  ///< of all processes
   ncclUniqueId id{};

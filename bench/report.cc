@@ -117,8 +117,8 @@ std::string parameters_text(const Options& o) {
 }
 
 std::string device_text(const DeviceLine& d) {
-  return fmt::format("#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} [cpu] {}", d.rank, d.group, d.pid, d.host, d.device,
-                     d.name);
+  return fmt::format("#  Rank {:2} Group {:2} Pid {:6} on {:>10} device {:2} {}{}", d.rank, d.group, d.pid, d.host, d.device,
+                     d.gpu ? "" : "[cpu] ", d.name);
 }
 
 std::string header_text(const Options& options) {

@@ -63,6 +63,7 @@ struct DeviceLine {
   int device = 0;
   std::string host;
   std::string name;
+  bool gpu = false;
 };
 
 struct Summary {

@@ -6,9 +6,11 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <thread>
 #include <tuple>
 
 #include "bench/failure.h"
+#include "bench/gpu.h"
 
 namespace ronde::bench {
 namespace {
@@ -148,8 +150,11 @@ void Sweep::table_begins(int thread, const RowSpec& row) {
   // Every page is touched before anything is timed, with numbers of the type.
   const Inputs numbers(row.type, row.op, placement_.nranks, 0);
   for (int i = first_of(thread); i < end_of(thread); ++i) {
-    numbers.input(ranks_[i].rank, 0, send_bytes_ / row.element_bytes(), ranks_[i].send);
-    numbers.input(ranks_[i].rank, 0, recv_bytes_ / row.element_bytes(), ranks_[i].recv);
+    const LocalRank& rank = ranks_[i];
+    numbers.input(rank.rank, 0, send_bytes_ / row.element_bytes(), rank.seen(rank.send));
+    numbers.input(rank.rank, 0, recv_bytes_ / row.element_bytes(), rank.seen(rank.recv));
+    rank.take(rank.send, send_bytes_);
+    rank.take(rank.recv, recv_bytes_);
   }
   const auto this_table = std::find_if(rows_.begin(), rows_.end(), [&](const RowSpec& other) { return &other == &row; });
   const auto table_end = std::find_if(this_table, rows_.end(), [&](const RowSpec& other) { return !same_table(other, row); });
@@ -272,10 +277,23 @@ void Sweep::complete(int thread) {
   const Watchdog::Step guard(dog_, thread);
   for (int i = first_of(thread); i < end_of(thread); ++i) {
     LocalRank& rank = ranks_[i];
-    if (rank.stream != nullptr) bench::check(rondeStreamSynchronize(rank.stream), "rondeStreamSynchronize", rank.comm);
+    if (rank.device >= 0) {
+      wait_for(rank);
+    } else if (rank.stream != nullptr) {
+      bench::check(rondeStreamSynchronize(rank.stream), "rondeStreamSynchronize", rank.comm);
+    }
     ncclResult_t state = ncclSuccess;
     bench::check(ncclCommGetAsyncError(rank.comm, &state), "ncclCommGetAsyncError", rank.comm);
     bench::check(state, "a communicator has failed", rank.comm);
+  }
+}
+
+void Sweep::wait_for(const LocalRank& rank) {
+  while (!gpu::idle(rank.stream)) {
+    ncclResult_t state = ncclSuccess;
+    bench::check(ncclCommGetAsyncError(rank.comm, &state), "ncclCommGetAsyncError", rank.comm);
+    bench::check(state, "a communicator has failed", rank.comm);
+    std::this_thread::yield();
   }
 }
 
@@ -316,7 +334,7 @@ Sweep::Checks Sweep::check(int thread, const RowSpec& row, bool in_place) {
     for (const LocalRank& rank : ranks_.all()) {
       const Call call = call_of(rank, row, in_place, 0);
       std::byte* end = buffer(rank.recv, row) + (in_place ? row.shape.larger() : row.shape.recv) * row.element_bytes();
-      local.push_back({rank.rank, in_place ? nullptr : call.send, call.recv, end});
+      local.push_back({rank.rank, in_place ? nullptr : rank.seen(call.send), rank.seen(call.recv), rank.seen(end)});
     }
     verifier_ =
         std::make_unique<Verifier>(collective_, row.shape, *inputs_, row.type, placement_.nranks, row.root, std::move(local));
@@ -327,6 +345,8 @@ Sweep::Checks Sweep::check(int thread, const RowSpec& row, bool in_place) {
   start(thread, row, in_place, 0, 1);
   complete(thread);
   team_.barrier();
+  bring_results(thread, row, in_place);
+  team_.local_barrier();
   verifier_->run(thread, team_.threads());
   team_.local_barrier();
   Checks checks;
@@ -348,8 +368,19 @@ void Sweep::prepare_check(int thread, const RowSpec& row, bool in_place) {
     const LocalRank& rank = ranks_[i];
     const Call call = call_of(rank, row, in_place, 0);
     const size_t region = (in_place ? row.shape.larger() : row.shape.recv) * row.element_bytes();
-    std::memset(buffer(rank.recv, row), kJunk, region + kGuardBytes);
-    inputs_->input(rank.rank, 0, row.shape.send, const_cast<void*>(call.send));
+    std::memset(rank.seen(buffer(rank.recv, row)), kJunk, region + kGuardBytes);
+    inputs_->input(rank.rank, 0, row.shape.send, rank.seen(call.send));
+    rank.take(buffer(rank.recv, row), region + kGuardBytes);
+    rank.take(const_cast<void*>(call.send), row.shape.send * row.element_bytes());
+  }
+}
+
+void Sweep::bring_results(int thread, const RowSpec& row, bool in_place) {
+  for (int i = first_of(thread); i < end_of(thread); ++i) {
+    const LocalRank& rank = ranks_[i];
+    const Call call = call_of(rank, row, in_place, 0);
+    rank.bring(buffer(rank.recv, row), (in_place ? row.shape.larger() : row.shape.recv) * row.element_bytes() + kGuardBytes);
+    if (!in_place) rank.bring(call.send, row.shape.send * row.element_bytes());
   }
 }
 

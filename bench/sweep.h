@@ -80,6 +80,8 @@ class Sweep {
   Timing time(int thread, const RowSpec& row, bool in_place);
   double timed_iteration(int thread, const RowSpec& row, bool in_place, size_t number);
   Checks check(int thread, const RowSpec& row, bool in_place);
+  void bring_results(int thread, const RowSpec& row, bool in_place);
+  static void wait_for(const LocalRank& rank);
   void prepare_check(int thread, const RowSpec& row, bool in_place);
   void start(int thread, const RowSpec& row, bool in_place, size_t number, int operations);
   void start_group(int thread, const RowSpec& row, bool in_place, size_t number, int operations, int step);
