@@ -104,32 +104,29 @@ extern "C" __global__ void cuda_atomics(int* p, int* out) {
   __threadfence_system();
 }
 
+__device__ void meet(unsigned* counter, volatile unsigned* generation) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    unsigned g = *generation;
+    if (atomicAdd(counter, 1) == gridDim.x - 1) {
+      __threadfence();
+      *counter = 0;
+      __threadfence();
+      *generation = g + 1;
+    } else {
+      while (*generation == g) {}
+    }
+    __threadfence();
+  }
+  __syncthreads();
+}
+
 extern "C" __global__ void grid_barrier(unsigned* counter, volatile unsigned* generation, unsigned* data, unsigned* out, int rounds) {
   for (int r = 0; r < rounds; r++) {
     data[blockIdx.x * blockDim.x + threadIdx.x] = r * 1000 + blockIdx.x;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      __threadfence();
-      unsigned g = *generation;
-      if (atomicAdd(counter, 1) == gridDim.x - 1) {
-        *counter = 0;
-        __threadfence();
-        *generation = g + 1;
-      } else {
-        while (*generation == g) {}
-      }
-      __threadfence();
-    }
-    __syncthreads();
+    meet(counter, generation);
     out[blockIdx.x * blockDim.x + threadIdx.x] += data[(blockIdx.x + 1) % gridDim.x * blockDim.x + threadIdx.x];
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      __threadfence();
-      unsigned g = *generation;
-      if (atomicAdd(counter, 1) == gridDim.x - 1) { *counter = 0; __threadfence(); *generation = g + 1; }
-      else while (*generation == g) {}
-      __threadfence();
-    }
-    __syncthreads();
+    meet(counter, generation);
   }
 }

@@ -1,6 +1,8 @@
 // What loads, stores and atomics say alike: space, order, scope, vector.
 #pragma once
 
+#include <cstring>
+
 #include "gpu-emulator/exec/instructions.h"
 
 namespace emu {
@@ -22,6 +24,39 @@ bool decode_multimem(Decoder& decoder, Instruction& in);
 template <class T>
 T load_ordered(uint64_t host) {
   return __atomic_load_n(reinterpret_cast<const T*>(host), __ATOMIC_ACQUIRE);
+}
+
+/// A copy in the pieces that the host's hardware keeps whole: 16 bytes where there are as many.
+inline void copy_pieces(std::byte* to, const std::byte* from, unsigned bytes) {
+  using Piece = long long __attribute__((vector_size(16), aligned(1), may_alias));
+  switch (bytes) {
+    case 1:
+      *to = *from;
+      break;
+    case 2:
+      std::memcpy(to, from, 2);
+      break;
+    case 4:
+      std::memcpy(to, from, 4);
+      break;
+    case 8:
+      std::memcpy(to, from, 8);
+      break;
+    default:
+      for (unsigned i = 0; i < bytes; i += 16) *reinterpret_cast<Piece*>(to + i) = *reinterpret_cast<const Piece*>(from + i);
+  }
+}
+
+/// Calls f(lane) from the last lane down. Loads go so and stores the other way: on a host that keeps stores in order and loads in
+/// order, who sees a flag of a later lane sees the data of the earlier ones of the same instruction, which is what hardware gives
+/// within 128 bytes.
+template <class F>
+inline void lanes_down(uint32_t mask, F f) {
+  while (mask != 0) {
+    const auto lane = static_cast<unsigned>(std::bit_width(mask) - 1);
+    mask &= ~(uint32_t{1} << lane);
+    f(lane);
+  }
 }
 
 /// Adds a lane's value to a hash whose terms may come in any order.

@@ -100,7 +100,6 @@ class Runner {
       if (late()) return give_up(fmt::format("not at its end after {} ms", launch_.options.limit_ms));
       round();
     }
-    if (launch_.error.empty() && launch_.model) launch_.model->end();
   }
 
  private:
@@ -143,6 +142,7 @@ class Runner {
     const size_t before = blocks_.size();
     std::erase_if(blocks_, [&](Block* block) {
       const bool done = std::all_of(block->warps.begin(), block->warps.end(), [](const auto& warp) { return warp->live == 0; });
+      if (done && launch_.model) launch_.model->end_block(*block);
       if (done) launch_.blocks[block->number].reset();
       return done;
     });
@@ -164,7 +164,7 @@ class Runner {
       if (launch_.model) launch_.model->after_slice(warp);
       if (!launch_.error.empty()) return true;
       runnable |= ran || warp.live == 0;
-      progress |= (ran && !warp.fruitless) || warp.live == 0;
+      progress |= (ran && (!warp.fruitless || warp.hopeful)) || warp.live == 0;
     }
     if (!runnable) stuck(block);
     return progress || !runnable;

@@ -67,29 +67,6 @@ void gather(Warp& warp, const Instruction& in, std::byte* to) {
   }
 }
 
-/// A copy in the pieces that the host's hardware keeps whole: 16 bytes where there are as many.
-void copy_pieces(std::byte* to, const std::byte* from, unsigned bytes) {
-  using Piece = long long __attribute__((vector_size(16), aligned(16), may_alias));
-  using Loose = long long __attribute__((vector_size(16), aligned(1), may_alias));
-  switch (bytes) {
-    case 1:
-      *to = *from;
-      break;
-    case 2:
-      std::memcpy(to, from, 2);
-      break;
-    case 4:
-      std::memcpy(to, from, 4);
-      break;
-    case 8:
-      std::memcpy(to, from, 8);
-      break;
-    default:
-      for (unsigned i = 0; i < bytes; i += 16) *reinterpret_cast<Loose*>(to + i) = *reinterpret_cast<const Loose*>(from + i);
-  }
-  static_assert(sizeof(Piece) == 16);
-}
-
 /// Any load.
 void run_load(Warp& warp, const Instruction& in) {
   const unsigned bytes = element_of(in).bytes * in.count;
@@ -100,7 +77,8 @@ void run_load(Warp& warp, const Instruction& in) {
     warp.launch->model->load(warp, in, from, bytes, staged);
     if (warp.event == Event::fault) return;
   } else {
-    lanes(warp.mask, [&](unsigned i) { copy_pieces(staged + i * bytes, reinterpret_cast<const std::byte*>(from[i]), bytes); });
+    lanes_down(warp.mask,
+               [&](unsigned i) { copy_pieces(staged + i * bytes, reinterpret_cast<const std::byte*>(from[i]), bytes); });
     if (ordered(in)) __atomic_thread_fence(__ATOMIC_ACQUIRE);
   }
   const uint64_t hash = scatter(warp, in, staged);
@@ -119,7 +97,7 @@ void run_load_one(Warp& warp, const Instruction& in) {
     return;
   }
   uint64_t hash = 0;
-  lanes(warp.mask, [&](unsigned i) {
+  lanes_down(warp.mask, [&](unsigned i) {
     const T value = load_ordered<T>(from[i]);
     hash += hashed(static_cast<uint64_t>(value), i);
     d[i] = static_cast<R>(value);
@@ -135,7 +113,7 @@ void run_load_v4(Warp& warp, const Instruction& in) {
   uint32_t* d[4];
   for (unsigned k = 0; k < 4; k++) d[k] = warp.at<uint32_t>(warp.entry(in, k));
   using Piece = uint32_t __attribute__((vector_size(16), may_alias));
-  lanes(warp.mask, [&](unsigned i) {
+  lanes_down(warp.mask, [&](unsigned i) {
     const Piece piece = *reinterpret_cast<const Piece*>(from[i]);
     d[0][i] = piece[0];
     d[1][i] = piece[1];

@@ -27,9 +27,14 @@ class Model {
   virtual void barrier_release(Block& block, uint32_t barrier) = 0;
   /// A slice of the warp has ended.
   virtual void after_slice(Warp& warp) = 0;
-  /// All threads have ended.
-  virtual void end() = 0;
+  /// All threads of the block have ended; its shared memory goes.
+  virtual void end_block(Block& block) = 0;
 };
+
+/// Stores that wait and loads that are stale, as the launch's options say.
+std::unique_ptr<Model> make_weak_model(Launch& launch);
+/// Watches for races; accesses themselves are the `inner` model's, or the host's where there is none.
+std::unique_ptr<Model> make_race_model(Launch& launch, std::unique_ptr<Model> inner);
 
 /// The model that the launch's options ask for; nullptr: none.
 std::unique_ptr<Model> make_model(Launch& launch);

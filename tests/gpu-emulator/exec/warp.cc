@@ -223,7 +223,7 @@ bool Warp::converge() {
 }
 
 bool Warp::run(int budget) {
-  fruitless = false;
+  fruitless = hopeful = false;
   if (event == Event::fault) return false;
   if ((event == Event::blocked || launch->options.any_order || groups.size() > 1) && !select()) return false;
   event = Event::none;
@@ -243,6 +243,9 @@ bool Warp::run(int budget) {
       Group& group = groups[current];
       if (fruitless) group.fruitless++;
       event = Event::none;
+      hopeful = groups.size() > 1 && std::any_of(groups.begin(), groups.end(), [](const Group& other) {
+                  return other.wait == Wait::ready && other.fruitless < kPatience;
+                });
       return true;
     }
     if (!select()) {

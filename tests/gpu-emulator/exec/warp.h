@@ -78,6 +78,7 @@ struct Warp {
   Frame* frame = nullptr;
   Event event = Event::none;
   bool fruitless = false;  ///< the slice ended in a poll that saw nothing new
+  bool hopeful = false;    ///< but other lanes of the warp may soon run, whom it waits for perhaps
   uint64_t stores = 0;     ///< stores so far
   uint32_t carry = 0;      ///< of each lane, set by .cc
 
