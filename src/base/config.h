@@ -22,7 +22,7 @@ enum class Setting : uint8_t {
   comm_id, socket_ifname, socket_family, port_range, hostid, hosts, net, net_plugin, traffic_class, init_timeout, timeout, warn_after,
   socket_nthreads, nsocks_perthread, socket_sndbuf, socket_rcvbuf, socket_retry_cnt, socket_retry_sleep_msec,
   ib_disable, ib_hca, ibverbs_lib, ib_gid_index, ib_addr_family, ib_addr_range, ib_roce_version_num, ib_timeout, ib_retry_cnt, ib_pkey,
-  ib_partition, ib_sl, ib_tc, ib_mtu, ib_qps_per_connection, ib_split_data_on_qps, ib_use_inline, ib_adaptive_routing, ib_ar_threshold,
+  ib_partition, ib_sl, ib_tc, ib_fifo_tc, ib_mtu, ib_qps_per_connection, ib_split_data_on_qps, ib_use_inline, ib_adaptive_routing, ib_ar_threshold,
   ib_pci_relaxed_ordering, ib_return_async_events, ib_rebuild_window,
   algo, algo_file, proto, strict, deterministic, tuner_plugin, tune_file, min_channels, max_channels, min_ctas, max_ctas,
   buffsize, slots, slice, lend_threshold, eager_limit, shm_disable, p2p_disable, vm_readv,

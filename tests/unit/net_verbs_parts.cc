@@ -4,6 +4,7 @@
 
 #include "support/catch.h"
 #include "transport/verbs/layout.h"
+#include "transport/verbs/line.h"
 #include "transport/verbs/memory.h"
 #include "transport/verbs/wire.h"
 #include "transport/verbs/words.h"
@@ -48,6 +49,19 @@ struct FakeMemory {
 };
 
 }  // namespace
+
+TEST_CASE("IB: traffic classes of data and of what tells of free slots", "[unit][net][verbs]") {
+  const auto classes = [](const std::map<std::string, std::string>& values) {
+    const auto settings = line_settings(*config_of(values));
+    REQUIRE(settings.ok());
+    return std::pair<int, int>(settings->data_class, settings->control_class);
+  };
+  CHECK(classes({}) == std::pair(0, 0));
+  CHECK(classes({{"NCCL_IB_TC", "106"}}) == std::pair(106, 106));
+  CHECK(classes({{"NCCL_IB_TC", "106"}, {"NCCL_IB_FIFO_TC", "0"}}) == std::pair(106, 0));
+  CHECK(classes({{"NCCL_IB_TC", "106"}, {"RONDE_TRAFFIC_CLASS", "3"}}) == std::pair(3, 3));  // as the configuration's trafficClass
+  CHECK(classes({{"NCCL_IB_TC", "-1"}}) == std::pair(0, 0));
+}
 
 TEST_CASE("IB: registered memory is shared while somebody holds it", "[unit][net][verbs]") {
   FakeMemory fake;

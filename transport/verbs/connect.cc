@@ -29,9 +29,10 @@ Result<LineSettings> line_settings(const Config& config) {
   all.timeout = static_cast<uint8_t>(config.integer(Setting::ib_timeout));
   all.retries = static_cast<uint8_t>(config.integer(Setting::ib_retry_cnt));
   all.service_level = static_cast<uint8_t>(std::max<int64_t>(config.integer(Setting::ib_sl), 0));
-  const int64_t asked = config.integer(Setting::traffic_class);
-  all.traffic_class =
+  const int64_t asked = config.integer(Setting::traffic_class), control = config.integer(Setting::ib_fifo_tc);
+  all.data_class =
       static_cast<uint8_t>(std::clamp<int64_t>(asked >= 0 ? asked : config.integer(Setting::ib_tc), 0, UINT8_MAX));
+  all.control_class = control >= 0 ? static_cast<uint8_t>(control) : all.data_class;
   all.pkey_index = config.integer(Setting::ib_pkey);
   all.partition = config.integer(Setting::ib_partition);
   all.mtu = config.integer(Setting::ib_mtu);
@@ -119,7 +120,7 @@ Result<ibv_ah_attr> Line::way_to(const Card& peer, const ibv_port_attr& own, std
   std::memcpy(&way.grh.dgid, theirs.bytes.data(), sizeof way.grh.dgid);
   way.grh.sgid_index = static_cast<uint8_t>(mine.index);
   way.grh.hop_limit = 255;
-  way.grh.traffic_class = settings_.traffic_class;
+  way.grh.traffic_class = sends ? settings_.data_class : settings_.control_class;
   here_ = fmt::format("{} (GID {}, {})", port_.device.name, mine.index, to_string(mine));
   there_ = fmt::format("{} (GID {}, {})", peer.device, theirs.index, to_string(theirs));
   *reason = pair->reason;

@@ -31,7 +31,8 @@ struct LineSettings {
   uint8_t timeout = 20;
   uint8_t retries = 7;
   uint8_t service_level = 0;
-  uint8_t traffic_class = 0;
+  uint8_t data_class = 0;     ///< traffic class of what the sender sends
+  uint8_t control_class = 0;  ///< and the receiver, which tells of free slots
   int64_t pkey_index = 0;
   int64_t partition = -1;     ///< a partition key, whose index is looked up; -1: pkey_index
   int64_t mtu = 0;            ///< bytes at most; 0: what both ports have
