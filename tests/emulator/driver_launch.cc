@@ -1,5 +1,6 @@
 // Modules and launches, and what a kernel's fault does to its context.
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 #include <vector>
@@ -24,6 +25,31 @@ CUfunction function_of(CUmodule module, const char* name) {
 
 CUresult launch(CUfunction function, unsigned blocks, unsigned threads, CUstream stream, std::vector<void*> parameters) {
   return started().cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, parameters.data(), nullptr);
+}
+
+struct FatbinEntry {
+  uint16_t kind;  // 1: PTX, 2: machine code
+  uint32_t arch;
+  uint64_t flags;
+  std::string payload;
+};
+
+std::string fatbin(const std::vector<FatbinEntry>& entries) {
+  std::string body;
+  for (const FatbinEntry& entry : entries) {
+    std::string header(64, '\0');
+    const auto put = [&](size_t at, auto value) { std::memcpy(header.data() + at, &value, sizeof value); };
+    put(0, entry.kind);
+    put(4, uint32_t{64});
+    put(8, uint64_t{entry.payload.size()});
+    put(28, entry.arch);
+    put(40, entry.flags);
+    body += header + entry.payload;
+  }
+  std::string header("\x50\xed\x55\xba\x01\x00\x10\x00", 8);
+  const uint64_t size = body.size();
+  header.append(reinterpret_cast<const char*>(&size), sizeof size);
+  return header + body;
 }
 
 }  // namespace
@@ -158,6 +184,32 @@ TEST_CASE("images without PTX that can run are told apart", "[emulator][driver][
                             "ELF and so on") == CUDA_ERROR_NO_BINARY_FOR_GPU);
   CHECK(cu.cuModuleLoadData(&module, ".version 7.0\n.target sm_80\n.address_size 64\n.entry x() { frobnicate.u32 1; }\n") ==
         CUDA_ERROR_INVALID_PTX);
+}
+
+TEST_CASE("of a fatbin's PTX that of the newest architecture runs that the device is not older than",
+          "[emulator][driver][launch]") {
+  const Emulated& cu = started();
+  Primary zero(0);
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  const auto text = [](const std::string& name) {
+    return ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry " + name + "() { ret; }\n";
+  };
+  const std::string several =
+      fatbin({{1, 75, 0, text("old")}, {2, 90, 0, "machine code"}, {1, 90, 0, text("fitting")}, {1, 120, 0, text("later")}});
+  REQUIRE_CU(cu.cuModuleLoadData(&module, several.data()));
+  CHECK_CU(cu.cuModuleGetFunction(&function, module, "fitting"));
+  CHECK(cu.cuModuleGetFunction(&function, module, "old") == CUDA_ERROR_NOT_FOUND);
+  CHECK_CU(cu.cuModuleUnload(module));
+  const std::string unfit = fatbin({{2, 90, 0, "machine code"}, {1, 80, 0x8000, "compressed"}, {1, 120, 0, text("later")}});
+  CHECK(cu.cuModuleLoadData(&module, unfit.data()) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+  INFO(cu.emuLastError());
+  CHECK(contains(cu.emuLastError(), "sm_90 compute_80 (compressed) compute_120"));
+  CHECK(contains(cu.emuLastError(), "--compress-mode=none"));
+  std::string cut = several;
+  const uint64_t less = 100;
+  std::memcpy(cut.data() + 8, &less, sizeof less);
+  CHECK(cu.cuModuleLoadData(&module, cut.data()) == CUDA_ERROR_INVALID_IMAGE);
 }
 
 TEST_CASE("a fault ends its context, and no other", "[emulator][driver][launch]") {

@@ -109,8 +109,6 @@ class Memory {
   bool unmap(uint64_t address, size_t bytes);
   /// Lets a device (kHost: the host's threads) reach the mappings that fill the range, or not. False: they do not fill it.
   bool set_access(uint64_t address, size_t bytes, int device, bool allowed);
-  /// The reservation that holds `address`: its start and bytes; {0, 0}: none.
-  std::pair<uint64_t, size_t> reservation(uint64_t address) const;
 
   /// The interpreter's address of each piece of [address, address + bytes), in order, for copies: any living memory, or the
   /// host's own. Empty: a
