@@ -22,10 +22,17 @@ struct Handle {
 static_assert(sizeof(Handle) <= CU_IPC_HANDLE_SIZE);
 constexpr uint64_t kMagic = 0x656d756c61746564;
 
-/// Handles that are open in this process, by what they stand for: each may be open once in a context.
+/// What an open handle stands for, and how often its context has opened it: each context of the process has a mapping of its own.
+struct Opened {
+  int pid = 0;
+  uint64_t offset = 0;
+  int device = 0;   ///< of the memory
+  int context = 0;  ///< the device of the context that opened it
+  int times = 1;
+};
 std::mutex open_mutex;
-std::map<uint64_t, std::pair<int, uint64_t>>& open_handles() {
-  static auto* handles = new std::map<uint64_t, std::pair<int, uint64_t>>;  // address: pid and offset
+std::map<uint64_t, Opened>& open_handles() {
+  static auto* handles = new std::map<uint64_t, Opened>;  // by address
   return *handles;
 }
 
@@ -40,13 +47,15 @@ CUresult open_handle(Driver& driver, Context& context, const Handle& handle, CUd
   const ronde::UniqueFd fd(open(fmt::format("/proc/{}/fd/{}", handle.pid, handle.fd).c_str(), O_RDWR | O_CLOEXEC));
   if (!fd) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(open_mutex);
-  for (const auto& [at, other] : open_handles()) {
-    if (other == std::pair{handle.pid, handle.offset} && driver.memory().at(at)->device == handle.device)
-      return CUDA_ERROR_ALREADY_MAPPED;
+  for (auto& [at, other] : open_handles()) {
+    if (other.pid != handle.pid || other.offset != handle.offset || other.device != handle.device || other.context != context.device) continue;
+    ++other.times;
+    address = at;
+    return CUDA_SUCCESS;
   }
   const auto made = driver.memory().share_in({fd.get(), handle.offset, handle.bytes, handle.device}, mine);
   if (!made) return CUDA_ERROR_MAP_FAILED;
-  open_handles()[*made] = {handle.pid, handle.offset};
+  open_handles()[*made] = {handle.pid, handle.offset, handle.device, context.device};
   address = *made;
   return CUDA_SUCCESS;
 }
@@ -81,7 +90,10 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
   return in_context([&](Driver& driver, const std::shared_ptr<Context>& context) {
     context->synchronize();
     std::lock_guard lock(open_mutex);
-    if (open_handles().erase(address) == 0) return CUDA_ERROR_INVALID_VALUE;
+    const auto at = open_handles().find(address);
+    if (at == open_handles().end()) return CUDA_ERROR_INVALID_VALUE;
+    if (--at->second.times > 0) return CUDA_SUCCESS;
+    open_handles().erase(at);
     driver.memory().unshare(address);
     return CUDA_SUCCESS;
   });
