@@ -80,6 +80,15 @@ void hand_over(Wave wave) {
 
 }  // namespace
 
+Result<> check_stream(const gpu::GpuRank& rank, cu::CUstream stream) {
+  const device::Gpu& gpu = *rank.gpu();
+  const device::Current current(gpu);
+  cu::CUstreamCaptureStatus status = cu::CU_STREAM_CAPTURE_STATUS_NONE;
+  RONDE_TRY(device::check(gpu.driver().cuStreamIsCapturing(stream, &status), [&] { return fmt::format("asking for the state of the stream on {}", gpu.name()); }));
+  if (status == cu::CU_STREAM_CAPTURE_STATUS_NONE) return {};
+  return fail(Code::invalid_usage, "the stream is being captured into a CUDA graph, which this version of ronde does not support");
+}
+
 Result<> launch_on_gpus(std::vector<GpuCall> calls) {
   Result<> first;
   for (Wave& wave : waves_of(std::move(calls))) {

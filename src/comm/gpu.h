@@ -16,6 +16,9 @@ struct GpuCall {
   cu::CUstream stream = nullptr;
 };
 
+/// Whether kernels of this rank can go to the stream. invalid_usage while a graph is being captured from it.
+Result<> check_stream(const gpu::GpuRank& rank, cu::CUstream stream);
+
 /// Launches a group's calls: those of all ranks on one GPU together. Each rank's collectives run one after another, its messages after them. What
 /// cannot be launched breaks its communicator.
 Result<> launch_on_gpus(std::vector<GpuCall> calls);

@@ -178,6 +178,7 @@ Result<Planned> plan_op(const Op& op, const std::vector<Op>& ops, const std::vec
     Planned planned;
     planned.gpu = op.comm->gpu_rank();
     planned.cuda_stream = op.cuda_stream;
+    RONDE_TRY(check_stream(*planned.gpu, reinterpret_cast<cu::CUstream>(op.cuda_stream)));
     RONDE_TRY(planned.work, make_work(op));
     return planned;
   }

@@ -36,6 +36,7 @@ Result<> Event::record(cu::CUstream stream) {
 }
 
 Result<bool> Event::passed() const {
+  const Current current(*gpu_);
   const CUresult code = gpu_->driver().cuEventQuery(event_);
   if (code == cu::CUDA_SUCCESS) return true;
   if (code == cu::CUDA_ERROR_NOT_READY) return false;

@@ -60,6 +60,7 @@ Result<std::unique_ptr<GpuRank>> GpuRank::make(std::unique_ptr<Slab> slab) {
   RONDE_TRY(rank->last, gpu->make_event());
   RONDE_TRY(rank->before, gpu->make_event());
   rank->ports_made_.resize(ports);
+  RONDE_TRY(rank->room(0));  // allocating later may wait for what runs on the GPU
   Rank self{};
   self.abort = rank->abort_word_.address();
   self.status = rank->status_.address();
