@@ -249,6 +249,14 @@ TEST_CASE("a fault ends its context, and no other", "[emulator][driver][launch]"
   CHECK(words_at(buffer.address, 1)[0] == 3);
 }
 
+TEST_CASE("a trap is a failure of the launch", "[emulator][driver][launch]") {
+  const Emulated& cu = started();
+  OwnContext context(0);
+  CHECK_CU(launch(function_of(load(kPtx), "halt"), 1, 1, nullptr, {}));
+  CHECK(cu.cuCtxSynchronize() == CUDA_ERROR_LAUNCH_FAILED);
+  CHECK(contains(cu.emuLastError(), "kernel halt, block (0,0,0), thread (0,0,0): trap"));
+}
+
 TEST_CASE("a fault ends the other kernels of its context", "[emulator][driver][launch]") {
   const Emulated& cu = started();
   OwnContext context(0);

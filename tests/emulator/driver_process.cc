@@ -219,8 +219,8 @@ int fault(Child& child) {
 }
 const RegisterRole fault_role("emulator_fault", fault);
 
-/// Ends while a kernel still runs.
-int leave(Child& child) {
+/// A kernel that waits for good; the argument says whether the process waits for it or ends.
+int hang(Child& child) {
   const Emulated& cu = emulated();
   ROLE_CU(begin(0));
   CUmodule module = nullptr;
@@ -233,10 +233,14 @@ int leave(Child& child) {
   CUdeviceptr out = address + 4;
   void* parameters[] = {&address, &out};
   ROLE_CU(cu.cuLaunchKernel(hold, 1, 1, 1, 1, 1, 1, 0, CU_STREAM_PER_THREAD, parameters, nullptr));
+  if (child.argument == "wait") {
+    child.say(fmt::format("{}", static_cast<int>(cu.cuCtxSynchronize())));
+    return 0;
+  }
   child.say("leaves");
   std::exit(0);
 }
-const RegisterRole leave_role("emulator_leave", leave);
+const RegisterRole hang_role("emulator_hang", hang);
 
 }  // namespace
 
@@ -253,7 +257,8 @@ TEST_CASE("device memory is opened in another process by its handle", "[emulator
   CUdeviceptr own = 0;
   CHECK(cu.cuIpcOpenMemHandle_v2(&own, handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS) == CUDA_ERROR_INVALID_CONTEXT);
   children.say(0, hex_of(&handle, sizeof handle));
-  CHECK(children.hear(0) == fmt::format("done true {} {}", static_cast<int>(CUDA_ERROR_INVALID_VALUE), static_cast<int>(CUDA_ERROR_INVALID_VALUE)));
+  CHECK(children.hear(0) ==
+        fmt::format("done true {} {}", static_cast<int>(CUDA_ERROR_INVALID_VALUE), static_cast<int>(CUDA_ERROR_INVALID_VALUE)));
   CHECK(children.wait(0) == "exited 0");
   CHECK(words_at(buffer.address, 3) == std::vector<uint32_t>{111, 112, 5});
   CHECK(cu.cuIpcGetMemHandle(&handle, 64) == CUDA_ERROR_INVALID_VALUE);
@@ -346,8 +351,19 @@ TEST_CASE("what went wrong in a kernel is written to the file that is asked for"
   CHECK(contains(line, "outside of any allocation"));
 }
 
+TEST_CASE("a kernel that is over its limit ends with where it stands", "[emulator][driver][processes]") {
+  const Scratch scratch;
+  Environment environment({{"RONDE_EMU_ERRORS", scratch.path("errors.txt")}, {"RONDE_EMU_LIMIT", "50"}});
+  Children children({.role = "emulator_hang", .ranks = 1, .argument = "wait", .bootstraps = 0});
+  CHECK(children.hear(0) == "702");
+  const std::string text = scratch.read("errors.txt");
+  INFO(text);
+  CHECK(contains(text, "not at its end after 50 ms"));
+  CHECK(contains(text, "block (0,0,0) warp 0 lanes 00000001"));
+}
+
 TEST_CASE("a process ends while kernels run", "[emulator][driver][processes]") {
-  Children children({.role = "emulator_leave", .ranks = 1, .argument = "", .bootstraps = 0});
+  Children children({.role = "emulator_hang", .ranks = 1, .argument = "leave", .bootstraps = 0});
   CHECK(children.hear(0) == "leaves");
   CHECK(children.wait(0) == "exited 0");
 }

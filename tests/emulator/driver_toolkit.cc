@@ -27,16 +27,18 @@ const std::vector<std::pair<std::string, std::vector<size_t>>> entries = {RONDE_
 #undef RONDE_TEST_ENTRY
 
 // clang-format off: types and their members.
-#define RONDE_TEST_TYPES(X)                                                                                     \
-  X(CUuuid)                                                                                                     \
-  X(CUipcMemHandle)                                                                                             \
-  X(CUmemLocation) X(CUmemAllocationProp) X(CUmemAccessDesc) X(CUmulticastObjectProp) X(CUlaunchAttributeValue) \
-      X(CUlaunchAttribute) X(CUlaunchConfig) X(CUgraphEdgeData) X(CUDA_KERNEL_NODE_PARAMS) X(CUDA_HOST_NODE_PARAMS)
-#define RONDE_TEST_MEMBERS(X)                                                                                                    \
-  X(CUlaunchConfig, hStream)                                                                                                     \
-  X(CUlaunchConfig, numAttrs)                                                                                                    \
-  X(CUlaunchAttribute, value) X(CUmemAllocationProp, location) X(CUmemAllocationProp, allocFlags) X(CUmulticastObjectProp, size) \
-      X(CUmulticastObjectProp, handleTypes) X(CUDA_KERNEL_NODE_PARAMS, kernelParams) X(CUDA_KERNEL_NODE_PARAMS, ctx)             \
+#define RONDE_TEST_TYPES(X)                                                                                         \
+  X(CUuuid)                                                                                                         \
+  X(CUipcMemHandle)                                                                                                 \
+  X(CUmemLocation)                                                                                                  \
+  X(CUmemAllocationProp) X(CUmemAccessDesc) X(CUmulticastObjectProp) X(CUlaunchAttributeValue) X(CUlaunchAttribute) \
+      X(CUlaunchConfig) X(CUgraphEdgeData) X(CUDA_KERNEL_NODE_PARAMS) X(CUDA_HOST_NODE_PARAMS)
+#define RONDE_TEST_MEMBERS(X)                                                                                        \
+  X(CUlaunchConfig, hStream)                                                                                         \
+  X(CUlaunchConfig, numAttrs)                                                                                        \
+  X(CUlaunchAttribute, value)                                                                                        \
+  X(CUmemAllocationProp, location) X(CUmemAllocationProp, allocFlags) X(CUmulticastObjectProp, size)                 \
+      X(CUmulticastObjectProp, handleTypes) X(CUDA_KERNEL_NODE_PARAMS, kernelParams) X(CUDA_KERNEL_NODE_PARAMS, ctx) \
           X(CUmemAccessDesc, flags)
 // clang-format on
 #define RONDE_TEST_SIZE(type) sizeof(type),

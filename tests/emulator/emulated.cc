@@ -115,6 +115,11 @@ AGAIN:
   ret;
 }
 
+.visible .entry halt()
+{
+  trap;
+}
+
 .visible .entry bump()
 {
   .reg .b32 %r<2>;

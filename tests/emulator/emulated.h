@@ -60,7 +60,7 @@ std::vector<uint32_t> words_at(CUdeviceptr address, size_t count);
 void put_words(CUdeviceptr address, const std::vector<uint32_t>& words);
 
 /// PTX by hand, so that no compiler is needed: `add` (data, count, value) adds a value to words, one a thread; `hold` (flag, out)
-/// polls a word until it is not 0 and stores it; `poke` (address, value) stores a word at any address; `bump` adds 1 to the
+/// polls a word until it is not 0 and stores it; `poke` (address, value) stores a word at any address; `halt` is a trap; `bump` adds 1 to the
 /// variable `counter`, which begins at 7.
 extern const char* const kPtx;
 /// `sum` (address): stores the sum of all copies of a word behind a multicast address into all of them.

@@ -48,7 +48,9 @@ CUresult open_handle(Driver& driver, Context& context, const Handle& handle, CUd
   if (!fd) return CUDA_ERROR_INVALID_VALUE;
   std::lock_guard lock(open_mutex);
   for (auto& [at, other] : open_handles()) {
-    if (other.pid != handle.pid || other.offset != handle.offset || other.device != handle.device || other.context != context.device) continue;
+    if (other.pid != handle.pid || other.offset != handle.offset || other.device != handle.device ||
+        other.context != context.device)
+      continue;
     ++other.times;
     address = at;
     return CUDA_SUCCESS;
