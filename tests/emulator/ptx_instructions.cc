@@ -63,6 +63,8 @@ TEST_CASE("integer arithmetic", "[emulator][instructions]") {
       {"min.s16x2 %r9, %r2, %r3;", 0xffff0009, 0x00070002, 0xffff0002},
       {"add.cc.u32 %r4, %r2, %r3; addc.u32 %r9, 0, 0;", 0xffffffff, 1, 1},
       {"sub.cc.u32 %r4, %r2, %r3; subc.u32 %r9, 5, 0;", 0, 1, 4},
+      {"sub.cc.u32 %r4, %r2, %r3; addc.u32 %r9, 0, 0;", 0, 1, 0},
+      {"sub.cc.u32 %r4, %r2, %r3; addc.u32 %r9, 0, 0;", 1, 1, 1},
       {"mad.lo.cc.u32 %r4, %r2, %r3, 0xffffffff; madc.hi.u32 %r9, %r2, %r3, 0;", 1, 1, 1},
   });
 }

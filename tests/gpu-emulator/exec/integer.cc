@@ -456,7 +456,8 @@ void run_dot(Warp& warp, const Instruction& in) {
 }
 
 /// Sums with the carry of the lane. kind: bit 0 takes it, bit 1 sets it, bit 2 subtracts, bit 3 multiplies a and b first (bit 4:
-/// their high half).
+/// their high half). A difference is the sum with the complement, whose carry says that nothing was borrowed: nvcc's 128-bit division
+/// reads it by addc.
 template <class T>
 void run_carry(Warp& warp, const Instruction& in) {
   using Wide = unsigned __int128;
@@ -467,8 +468,9 @@ void run_carry(Warp& warp, const Instruction& in) {
       a = static_cast<T>(in.kind & 16 ? product >> (8 * sizeof(T)) : product);
       b = warp.at<T>(in.c)[i];
     }
-    const unsigned carry = in.kind & 1 ? warp.carry >> i & 1 : 0;
-    const Wide r = in.kind & 4 ? a - b - carry : a + b + carry;
+    const unsigned carry = in.kind & 1 ? warp.carry >> i & 1 : in.kind >> 2 & 1;
+    if (in.kind & 4) b = static_cast<T>(~b);
+    const Wide r = a + b + carry;
     warp.at<T>(in.d)[i] = static_cast<T>(r);
     if (in.kind & 2) warp.carry = (warp.carry & ~(1u << i)) | (static_cast<uint32_t>(r >> (8 * sizeof(T)) & 1) << i);
   });
