@@ -238,7 +238,7 @@ Config read_config(const GetEnv& get, std::span<const Names> files, ConfigReport
 std::vector<std::string> unknown_names(std::span<const std::string> names) {
   std::vector<std::string> warnings;
   for (const std::string& name : names) {
-    const bool ours = name.rfind("RONDE_", 0) == 0;
+    const bool ours = name.rfind("RONDE_", 0) == 0 && name.rfind("RONDE_EMU_", 0) != 0;  // those are the emulated GPU's
     const bool theirs = name.rfind("NCCL_", 0) == 0 && name.rfind("NCCL_TESTS_", 0) != 0;
     if ((!ours && !theirs) || known_names().count(name) != 0) continue;
     const std::string* nearest = nullptr;

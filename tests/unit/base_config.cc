@@ -185,7 +185,8 @@ TEST_CASE("configuration files: comments, carriage returns, first line wins, not
 TEST_CASE("unknown names are reported with the nearest known one", "[base]") {
   const std::vector<std::string> names{"NCCL_DEBUG",          "RONDE_DEBUG", "NCCL_DEBGU",        "RONDE_SLOT",
                                        "NCCL_FROBNICATE_ALL", "NCCL_IB_HCA", "NCCL_TESTS_DEVICE", "RONDE_CONF_FILE",
-                                       "NCCL_CONF_FILE",      "PATH",        "XNCCL_NOTHING",     "NCCL_SOCKET_IFNAMES"};
+                                       "NCCL_CONF_FILE",      "PATH",        "XNCCL_NOTHING",     "NCCL_SOCKET_IFNAMES",
+                                       "RONDE_EMU_SEED"};
   const std::vector<std::string> warnings = unknown_names(names);
   REQUIRE(warnings.size() == 4);
   CHECK(contains(warnings[0], "NCCL_DEBGU is unknown"));
