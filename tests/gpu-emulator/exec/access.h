@@ -52,6 +52,10 @@ inline void copy_pieces(std::byte* to, const std::byte* from, unsigned bytes) {
 /// within 128 bytes.
 template <class F>
 inline void lanes_down(uint32_t mask, F f) {
+  if (mask == ~uint32_t{0}) {
+    for (unsigned i = kLanes; i-- > 0;) f(i);
+    return;
+  }
   while (mask != 0) {
     const auto lane = static_cast<unsigned>(std::bit_width(mask) - 1);
     mask &= ~(uint32_t{1} << lane);

@@ -1,4 +1,5 @@
 // Conversions between types.
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -237,7 +238,9 @@ void run_narrow_two(Warp& warp, const Instruction& in) {
 enum Small : uint8_t { e4m3, e5m2, half, brain };
 Format format_of(uint8_t which) { return which == e4m3 ? kE4m3 : which == e5m2 ? kE5m2 : which == half ? kHalf : kBrain; }
 
-uint32_t encode_small(double v, uint8_t which, const Instruction& in) {
+uint32_t encode_small(float v, uint8_t which, const Instruction& in) {
+  if (which <= e5m2 && in.immediate == 0 && (in.kind & 1) == 0)
+    return which == e4m3 ? to_byte<4, 3>(v, in.kind & 2) : to_byte<5, 2>(v, in.kind & 2);
   if ((in.kind & 1) && !(v > 0)) v = v != v ? v : 0.0;
   const uint32_t bits = encode(v, format_of(which), static_cast<Rounding>(in.immediate), in.kind & 2);
   if (v == v) return bits;
@@ -256,21 +259,33 @@ void run_pack_floats(Warp& warp, const Instruction& in) {
 
 /// Two halves (or brain floats, wide) to two bytes.
 void run_pack_halves(Warp& warp, const Instruction& in) {
-  const Format from = in.wide ? kBrain : kHalf;
+  const auto widened = [&](uint16_t bits) { return in.wide ? to_float(Brain{bits}) : to_float(Half{bits}); };
   lanes(warp.mask, [&](unsigned i) {
     const uint32_t both = warp.at<uint32_t>(in.a)[i];
-    const uint32_t low = encode_small(decode(both & 0xffff, from), static_cast<uint8_t>(in.count), in);
-    const uint32_t high = encode_small(decode(both >> 16, from), static_cast<uint8_t>(in.count), in);
+    const uint32_t low = encode_small(widened(static_cast<uint16_t>(both)), static_cast<uint8_t>(in.count), in);
+    const uint32_t high = encode_small(widened(static_cast<uint16_t>(both >> 16)), static_cast<uint8_t>(in.count), in);
     warp.at<uint16_t>(in.d)[i] = static_cast<uint16_t>(high << 8 | low);
   });
 }
 
+/// All values of a byte in a 16-bit format.
+using Bytes = std::array<uint16_t, 256>;
+Bytes bytes_in(Format from, Format to) {
+  Bytes made{};
+  for (uint32_t byte = 0; byte < 256; byte++) {
+    const double v = decode(byte, from);
+    made[byte] = static_cast<uint16_t>(v != v ? 0x7fff : encode(v, to, Rounding::nearest));
+  }
+  return made;
+}
+
 /// Two bytes to two halves (or brain floats, wide).
 void run_unpack_halves(Warp& warp, const Instruction& in) {
-  const Format to = in.wide ? kBrain : kHalf, from = format_of(static_cast<uint8_t>(in.count));
+  static const Bytes tables[2][2] = {{bytes_in(kE4m3, kHalf), bytes_in(kE5m2, kHalf)},
+                                     {bytes_in(kE4m3, kBrain), bytes_in(kE5m2, kBrain)}};
+  const Bytes& table = tables[in.wide][in.count];
   const auto one = [&](uint32_t byte) {
-    const double v = decode(byte, from);
-    return v != v ? 0x7fffu : in.kind & 1 && v < 0 ? 0u : encode(v, to, Rounding::nearest);
+    return in.kind & 1 && byte > 0x80 && table[byte] != 0x7fff ? uint32_t{0} : uint32_t{table[byte]};
   };
   lanes(warp.mask, [&](unsigned i) {
     const uint32_t both = warp.at<uint16_t>(in.a)[i];

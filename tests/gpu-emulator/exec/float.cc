@@ -54,21 +54,23 @@ struct Divide {
     return a / b;
   }
 };
-/// -0 is less than +0; a NaN loses.
+template <class T>
+using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+/// -0 is less than +0; a NaN loses. Without branches: compilers make vectors of it.
 struct Minimum {
   template <class T>
   static T of(T a, T b) {
-    if (a != a) return b;
-    if (b != b) return a;
-    return a < b || (a == b && std::signbit(a)) ? a : b;
+    T r = a < b ? a : b;
+    r = b != b ? a : r;
+    return a == b ? std::bit_cast<T>(std::bit_cast<Bits<T>>(a) | std::bit_cast<Bits<T>>(b)) : r;
   }
 };
 struct Maximum {
   template <class T>
   static T of(T a, T b) {
-    if (a != a) return b;
-    if (b != b) return a;
-    return a > b || (a == b && !std::signbit(a)) ? a : b;
+    T r = a > b ? a : b;
+    r = b != b ? a : r;
+    return a == b ? std::bit_cast<T>(std::bit_cast<Bits<T>>(a) & std::bit_cast<Bits<T>>(b)) : r;
   }
 };
 struct Negate {
@@ -158,12 +160,16 @@ void run_two(Warp& warp, const Instruction& in) {
   const T *a = warp.at<T>(in.a), *b = warp.at<T>(in.b);
   T* d = warp.at<T>(in.d);
   const uint8_t how = in.kind;
-  if (how == 0 && in.count == 1) {
-    if constexpr (kNarrow<T>) {
-      lanes(warp.mask, [=](unsigned i) { d[i] = from_float<T>(Operation::of(to_float(a[i]), to_float(b[i]))); });
-    } else {
-      lanes(warp.mask, [=](unsigned i) { d[i] = canonical(Operation::of(a[i], b[i])); });
-    }
+  if (how == 0 && (in.count == 1 || warp.mask == ~uint32_t{0})) {
+    const auto one = [=](unsigned i) {
+      if constexpr (kNarrow<T>)
+        d[i] = from_float<T>(Operation::of(to_float(a[i]), to_float(b[i])));
+      else
+        d[i] = canonical(Operation::of(a[i], b[i]));
+    };
+    if (in.count == 1) return lanes(warp.mask, one);
+    EMU_INDEPENDENT
+    for (unsigned i = 0; i < 2 * kLanes; i++) one(i);
     return;
   }
   if (in.count == 1) {

@@ -72,15 +72,4 @@ double decode(uint32_t bits, Format format) {
   return negative ? -value : value;
 }
 
-double fused_to_odd(double a, double b, double c) {
-  const double product = a * b;  // exact: both have at most 11 bits
-  const double sum = product + c;
-  if (!std::isfinite(sum)) return sum;
-  const double virtual_c = sum - product;
-  const double lost = (product - (sum - virtual_c)) + (c - virtual_c);
-  auto bits = std::bit_cast<uint64_t>(sum);
-  if (lost != 0 && (bits & 1) == 0) bits += (lost > 0) == (sum > 0) ? 1 : uint64_t(-1);
-  return std::bit_cast<double>(bits);
-}
-
 }  // namespace emu

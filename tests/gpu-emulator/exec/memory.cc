@@ -105,6 +105,18 @@ void run_load_one(Warp& warp, const Instruction& in) {
   if (ordered(in)) warp.polled(in, from, hash);
 }
 
+using Words = uint32_t __attribute__((vector_size(16), may_alias));
+
+/// Four lanes' vectors to four registers' lanes, or back.
+void transpose(Words (&v)[4]) {
+  const Words a = __builtin_shufflevector(v[0], v[1], 0, 4, 1, 5), b = __builtin_shufflevector(v[2], v[3], 0, 4, 1, 5);
+  const Words c = __builtin_shufflevector(v[0], v[1], 2, 6, 3, 7), d = __builtin_shufflevector(v[2], v[3], 2, 6, 3, 7);
+  v[0] = __builtin_shufflevector(a, b, 0, 1, 4, 5);
+  v[1] = __builtin_shufflevector(a, b, 2, 3, 6, 7);
+  v[2] = __builtin_shufflevector(c, d, 0, 1, 4, 5);
+  v[3] = __builtin_shufflevector(c, d, 2, 3, 6, 7);
+}
+
 /// Four words.
 void run_load_v4(Warp& warp, const Instruction& in) {
   if (modelled(warp, in) || in.order != Order::weak) return run_load(warp, in);
@@ -112,13 +124,18 @@ void run_load_v4(Warp& warp, const Instruction& in) {
   if (!warp.resolve(in, 16, from)) return;
   uint32_t* d[4];
   for (unsigned k = 0; k < 4; k++) d[k] = warp.at<uint32_t>(warp.entry(in, k));
-  using Piece = uint32_t __attribute__((vector_size(16), may_alias));
+  if (warp.mask == ~uint32_t{0}) {
+    for (unsigned i = kLanes; i > 0; i -= 4) {
+      Words v[4];
+      for (unsigned k = 4; k-- > 0;) v[k] = *reinterpret_cast<const Words*>(from[i - 4 + k]);
+      transpose(v);
+      for (unsigned k = 0; k < 4; k++) std::memcpy(d[k] + i - 4, &v[k], 16);
+    }
+    return;
+  }
   lanes_down(warp.mask, [&](unsigned i) {
-    const Piece piece = *reinterpret_cast<const Piece*>(from[i]);
-    d[0][i] = piece[0];
-    d[1][i] = piece[1];
-    d[2][i] = piece[2];
-    d[3][i] = piece[3];
+    const Words piece = *reinterpret_cast<const Words*>(from[i]);
+    for (unsigned k = 0; k < 4; k++) d[k][i] = piece[k];
   });
 }
 
@@ -165,8 +182,16 @@ void run_store_v4(Warp& warp, const Instruction& in) {
   if (in.space != Space::local) warp.stores++;
   const uint32_t* a[4];
   for (unsigned k = 0; k < 4; k++) a[k] = warp.at<uint32_t>(warp.entry(in, k));
-  using Piece = uint32_t __attribute__((vector_size(16), may_alias));
-  lanes(warp.mask, [&](unsigned i) { *reinterpret_cast<Piece*>(to[i]) = Piece{a[0][i], a[1][i], a[2][i], a[3][i]}; });
+  if (warp.mask == ~uint32_t{0}) {
+    for (unsigned i = 0; i < kLanes; i += 4) {
+      Words v[4];
+      for (unsigned k = 0; k < 4; k++) std::memcpy(&v[k], a[k] + i, 16);
+      transpose(v);
+      for (unsigned k = 0; k < 4; k++) *reinterpret_cast<Words*>(to[i + k]) = v[k];
+    }
+    return;
+  }
+  lanes(warp.mask, [&](unsigned i) { *reinterpret_cast<Words*>(to[i]) = Words{a[0][i], a[1][i], a[2][i], a[3][i]}; });
 }
 
 template <class T>

@@ -75,7 +75,7 @@ struct Access {
       });
       return;
     }
-    Mapping& cached = warp.mappings[(reinterpret_cast<uintptr_t>(&in) >> 7) % 8];
+    Mapping& cached = warp.mapping_of(in);
     if (smallest < cached.begin || largest + bytes > cached.end || cached.generation != warp.launch->memory->generation()) {
       if (!look_up(cached, smallest, largest)) {
         one_by_one(mask);
@@ -127,6 +127,31 @@ struct Access {
 
 bool Warp::resolve(const Instruction& in, uint32_t bytes, Addresses& to) {
   const auto offset = static_cast<uint64_t>(in.immediate) + (in.framed ? frame->local : 0);
+  // All in the allocation that the instruction met last: one pass. A difference has its sign bit set where a lane lies outside.
+  const Mapping& last = mapping_of(in);
+  if (in.wide && in.space != ptx::Space::shared && in.space != ptx::Space::local && in.space != ptx::Space::param &&
+      last.end - last.begin >= bytes && last.generation == launch->memory->generation()) {
+    const uint64_t* base = at<uint64_t>(in.a);
+    const uint64_t begin = last.begin - offset, limit = last.end - last.begin - bytes, host = last.begin + last.delta;
+    uint64_t outside = 0, bits = 0;
+    if (mask == ~uint32_t{0}) {
+      EMU_INDEPENDENT
+      for (unsigned i = 0; i < kLanes; i++) {
+        const uint64_t within = base[i] - begin;
+        outside |= within | (limit - within);
+        bits |= base[i] + offset;
+        to[i] = within + host;
+      }
+    } else {
+      lanes(mask, [&](unsigned i) {
+        const uint64_t within = base[i] - begin;
+        outside |= within | (limit - within);
+        bits |= base[i] + offset;
+        to[i] = within + host;
+      });
+    }
+    if (outside >> 63 == 0 && (bits & (bytes - 1)) == 0) return true;
+  }
   if (in.wide) {
     const uint64_t* base = at<uint64_t>(in.a);
     lanes(mask, [&](unsigned i) { to[i] = base[i] + offset; });

@@ -61,7 +61,7 @@ struct Poll {
 
 /// An allocation as a warp remembers it.
 struct Mapping {
-  uint64_t begin = 1, end = 0;
+  uint64_t begin = 0, end = 0;
   uint64_t delta = 0;  ///< host address minus device address
   uint64_t generation = 0;
 };
@@ -99,6 +99,8 @@ struct Warp {
   T* at(Slot slot) {
     return reinterpret_cast<T*>(bases[slot >> 30] + (slot & 0x3fffffff));
   }
+  /// The allocation that the instruction, or one that shares its place, met last.
+  Mapping& mapping_of(const Instruction& in) { return mappings[(reinterpret_cast<uintptr_t>(&in) >> 7) % mappings.size()]; }
   Slot entry(const Instruction& in, unsigned i) const { return frame->code->lists[in.list + i]; }
 
   void begin(const Code& code, uint32_t lanes);
