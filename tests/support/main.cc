@@ -10,6 +10,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "support/catch.h"
 
@@ -21,6 +23,7 @@ struct Tally {
   int skipped = 0;
   bool skip_noted = false;
   std::string running;
+  std::vector<std::string> failures;  ///< names
 };
 Tally& tally() {
   static Tally one;
@@ -43,6 +46,7 @@ struct Counter : ListenerBase {
     Tally& t = tally();
     if (stats.totals.testCases.failed > 0 || stats.totals.assertions.failed > 0) {
       ++t.failed;
+      t.failures.push_back(t.running);
     } else if (t.skip_noted) {
       ++t.skipped;
     } else {
@@ -66,6 +70,7 @@ int main(int argc, char** argv) {
   setenv("RONDE_CUDA_LIBRARY", "no GPU in this suite", 0);
   const int code = Catch::Session().run(argc, argv);
   const Tally& t = tally();
+  for (const std::string& name : t.failures) std::printf("failed: %s\n", name.c_str());
   std::printf("%d passed, %d failed, %d skipped\n", t.passed, t.failed, t.skipped);
   return code;
 }
