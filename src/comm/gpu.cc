@@ -112,8 +112,16 @@ Result<> Communicator::make_gpu_rank() {
                                                  "between hosts", layout_->nodes.nodes), Scope::communicator);
   }
   RONDE_TRY(std::shared_ptr<const device::Gpu> gpu, device::Gpu::open(*options_.gpu));
-  RONDE_TRY(std::unique_ptr<gpu::Slab> slab, gpu::Slab::make(*bootstrap_, gpu, slab_shape(*config_, ranks_, links_), kHeap));
-  for (int peer = 0; peer < ranks_; ++peer) RONDE_INFO(init, "rank {} on {} to rank {}: {}", rank_, gpu->name(), peer, slab->way(peer));
+  gpu::SlabRequest request;
+  request.bootstrap = bootstrap_.get();
+  request.gpu = gpu;
+  request.shape = slab_shape(*config_, ranks_, links_);
+  request.heap = kHeap;
+  if (config_->flag(Setting::p2p_disable)) request.forbidden.assign(static_cast<size_t>(ranks_), config_->source(Setting::p2p_disable) + "=1");
+  if (config_->flag(Setting::shm_disable)) request.no_host = config_->source(Setting::shm_disable) + "=1";
+  request.patience = config_->seconds(Setting::init_timeout);
+  request.abort = &boot_abort_;
+  RONDE_TRY(std::unique_ptr<gpu::Slab> slab, gpu::Slab::make(request));
   RONDE_TRY(gpu_rank_, gpu::GpuRank::make(std::move(slab)));
   seat_->leave_queues();
   return {};

@@ -143,6 +143,13 @@ Result<> Gpu::clear(uint64_t at, size_t bytes) const {
   return check(driver_->cuStreamSynchronize(stream_), what);
 }
 
+Result<> Gpu::copy(uint64_t to, uint64_t from, size_t bytes) const {
+  const Current current(*this);
+  const auto what = [&] { return fmt::format("copying {} bytes on {}", bytes, name_); };
+  RONDE_TRY(check(driver_->cuMemcpyDtoDAsync_v2(to, from, bytes, stream_), what));
+  return check(driver_->cuStreamSynchronize(stream_), what);
+}
+
 Result<bool> Gpu::reach(const Gpu& peer) const {
   if (&peer == this) return true;
   int can = 0;

@@ -103,16 +103,19 @@ class Gpu : public std::enable_shared_from_this<Gpu> {
   int multiprocessors() const { return multiprocessors_; }
   const Driver& driver() const { return *driver_; }
   cu::CUcontext context() const { return context_; }
+  cu::CUdevice device() const { return device_; }
   /// "GPU 2 (NVIDIA ..., 0000:81:00.0)", for texts.
   const std::string& name() const { return name_; }
 
   Result<DeviceMemory> allocate(size_t bytes) const;
   Result<PinnedMemory> allocate_pinned(size_t bytes) const;
   Result<Event> make_event() const;
-  /// All three are done when they return, and wait for nothing that runs on any stream of the program's.
+  /// All four are done when they return, and wait for nothing that runs on any stream of the program's.
   Result<> copy_in(uint64_t to, std::span<const std::byte> from) const;
   Result<> copy_out(std::span<std::byte> to, uint64_t from) const;
   Result<> clear(uint64_t at, size_t bytes) const;
+  /// Between places that kernels of this GPU reach.
+  Result<> copy(uint64_t to, uint64_t from, size_t bytes) const;
   /// What kernels of this GPU need to reach memory of `peer`, which may be this GPU. False where the two cannot.
   Result<bool> reach(const Gpu& peer) const;
 

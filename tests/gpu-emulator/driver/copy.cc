@@ -42,11 +42,23 @@ CUresult gone(Driver& driver, const char* what, uint64_t address, size_t bytes) 
 
 bool there(Driver& driver, uint64_t address, size_t bytes) { return !driver.memory().pieces(address, bytes).empty(); }
 
-CUresult copy_now(Driver& driver, uint64_t to, uint64_t from, size_t bytes) {
+/// Whether what a device copies to or from an address goes wrong (RONDE_EMU_CORRUPT).
+bool corrupts(Driver& driver, int device, uint64_t address) {
+  if (driver.settings().corrupt.empty()) return false;
+  const auto memory = driver.memory().at(address);
+  if (!memory) return false;
+  return std::any_of(driver.settings().corrupt.begin(), driver.settings().corrupt.end(), [&](const auto& pair) {
+    return pair == std::pair(device, memory->device) || pair == std::pair(memory->device, device);
+  });
+}
+
+CUresult copy_now(Driver& driver, int device, uint64_t to, uint64_t from, size_t bytes) {
   Pieces target = driver.memory().pieces(to, bytes);
   Pieces source = driver.memory().pieces(from, bytes);
   if (target.empty() || source.empty()) return gone(driver, "copy", target.empty() ? to : from, bytes);
+  std::byte& first = *target.front().first;
   copy_pieces(std::move(target), std::move(source));
+  if (corrupts(driver, device, to) || corrupts(driver, device, from)) first ^= std::byte{1};
   return CUDA_SUCCESS;
 }
 
@@ -70,17 +82,17 @@ CUresult copy(uint64_t to, uint64_t from, size_t bytes) {
   return in_context([&](Driver& driver, const std::shared_ptr<Context>& context) {
     if (bytes == 0) return CUDA_SUCCESS;
     if (to == 0 || from == 0 || !there(driver, to, bytes) || !there(driver, from, bytes)) return CUDA_ERROR_INVALID_VALUE;
-    return do_now(driver, *context, [&] { return copy_now(driver, to, from, bytes); });
+    return do_now(driver, *context, [&] { return copy_now(driver, context->device, to, from, bytes); });
   });
 }
 
 CUresult copy(uint64_t to, uint64_t from, size_t bytes, CUstream stream) {
-  return in_context([&](Driver& driver, const std::shared_ptr<Context>&) {
+  return in_context([&](Driver& driver, const std::shared_ptr<Context>& context) {
     if (bytes == 0) return CUDA_SUCCESS;
     if (to == 0 || from == 0 || !there(driver, to, bytes) || !there(driver, from, bytes)) return CUDA_ERROR_INVALID_VALUE;
     Op op;
     op.type = CU_GRAPH_NODE_TYPE_MEMCPY;
-    op.run = [&driver, to, from, bytes] { return copy_now(driver, to, from, bytes); };
+    op.run = [&driver, device = context->device, to, from, bytes] { return copy_now(driver, device, to, from, bytes); };
     return driver.submit(stream, std::move(op));
   });
 }

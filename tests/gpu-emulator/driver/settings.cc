@@ -88,6 +88,20 @@ Result<> read_peers(Settings& settings) {
   return {};
 }
 
+Result<> read_corrupt(Settings& settings) {
+  const char* name = "RONDE_EMU_CORRUPT";
+  const std::string text = text_of(name, "");
+  if (text.empty()) return {};
+  for (const std::string& pair : split(text, ',')) {
+    const auto ends = split(pair, '-');
+    const int64_t one = number(ends[0], settings.devices - 1);
+    const int64_t other = ends.size() == 2 ? number(ends[1], settings.devices - 1) : -1;
+    if (one < 0 || other < 0) return wrong(name, text, "pairs of devices such as 0-1,2-3");
+    settings.corrupt.emplace_back(static_cast<int>(one), static_cast<int>(other));
+  }
+  return {};
+}
+
 Result<> read_links(Settings& settings) {
   const char* name = "RONDE_EMU_NVLINKS";
   std::string text = text_of(name, "switch:18");
@@ -158,6 +172,7 @@ Result<Settings> read_settings() {
   RONDE_TRY(read_number("RONDE_EMU_MEMORY", 1 << 20, int64_t{1} << 40, "a number of bytes from 1M to 1024G", settings.memory));
   RONDE_TRY(read_number("RONDE_EMU_SMS", 1, 1024, "a number of multiprocessors up to 1024", settings.multiprocessors));
   RONDE_TRY(read_peers(settings));
+  RONDE_TRY(read_corrupt(settings));
   RONDE_TRY(read_links(settings));
   RONDE_TRY(read_pci(settings));
   RONDE_TRY(read_flag("RONDE_EMU_MULTICAST", settings.multicast));

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -21,6 +22,8 @@ struct Settings {
   /// RONDE_EMU_PEERS: "all", "none", or groups such as "0,1/2,3" within which devices reach each other's memory. Bit d of [o]:
   /// device d may be given o's memory.
   std::vector<uint64_t> peers;
+  /// RONDE_EMU_CORRUPT: pairs such as "0-1,2-3" of devices between which copies go wrong.
+  std::vector<std::pair<int, int>> corrupt;
   /// RONDE_EMU_NVLINKS: "N": so many links between any two peers; "switch:N": so many from each device to switches.
   int nvlinks = 18;
   bool nvswitch = true;
