@@ -117,3 +117,13 @@ TEST_CASE("immediates of all kinds", "[emulator][ptx]") {
                              {}, {}, 12);
   CHECK(out == std::vector<uint32_t>{31, 5, 15, uint32_t(-3), 0x40490FDB, 0x3fc00000, 0, 0x40000000, 32, 0, 7, 0xffffffff});
 }
+
+TEST_CASE("modules of one text share what was decoded, while one of them lives", "[emulator][ptx]") {
+  const std::string text = functions(".entry k() { ret; }");
+  auto one = load_module(text), two = load_module(text), other = load_module(functions(".entry k() { exit; }"));
+  REQUIRE((one.ok() && two.ok() && other.ok()));
+  CHECK((*one)->function("k") == (*two)->function("k"));
+  CHECK((*one)->function("k") != (*other)->function("k"));
+  one->reset();
+  CHECK((*two)->function("k")->name == "k");
+}

@@ -204,9 +204,12 @@ struct CountLeadingZeros {
 struct Reverse {
   template <class T>
   static T of(T a) {
-    T r = 0;
-    for (unsigned i = 0; i < 8 * sizeof(T); i++) r = static_cast<T>(r | (a >> i & 1) << (8 * sizeof(T) - 1 - i));
-    return r;
+    constexpr T kAll = static_cast<T>(~T{0});
+    for (unsigned by = 4 * sizeof(T); by > 0; by /= 2) {  // halves, quarters, ... change places
+      const T low = static_cast<T>(kAll / ((T{1} << by) + 1));
+      a = static_cast<T>((a >> by & low) | (a & low) << by);
+    }
+    return a;
   }
 };
 /// The highest bit that differs from the sign; ~0: none.
@@ -456,8 +459,8 @@ void run_dot(Warp& warp, const Instruction& in) {
 }
 
 /// Sums with the carry of the lane. kind: bit 0 takes it, bit 1 sets it, bit 2 subtracts, bit 3 multiplies a and b first (bit 4:
-/// their high half). A difference is the sum with the complement, whose carry says that nothing was borrowed: nvcc's 128-bit division
-/// reads it by addc.
+/// their high half). A difference is the sum with the complement, whose carry says that nothing was borrowed: nvcc's 128-bit
+/// division reads it by addc.
 template <class T>
 void run_carry(Warp& warp, const Instruction& in) {
   using Wide = unsigned __int128;

@@ -89,6 +89,11 @@ struct Access {
   bool look_up(Mapping& cached, uint64_t smallest, uint64_t largest) const {
     const Memory& memory = *warp.launch->memory;
     const uint64_t generation = memory.generation();
+    for (const Mapping& other : warp.mappings) {  // another instruction has met it
+      if (smallest < other.begin || largest + bytes > other.end || other.generation != generation) continue;
+      cached = other;
+      return true;
+    }
     const Allocation* found = memory.find(warp.launch->grid->device, smallest, largest - smallest + bytes, nullptr);
     if (found == nullptr || found->host == nullptr) return false;
     cached = {found->address, found->address + found->bytes, reinterpret_cast<uint64_t>(found->host) - found->address,
@@ -125,33 +130,52 @@ struct Access {
 
 }  // namespace
 
+/// Host addresses of lanes that all lie in [begin, end), in one pass; false: not all do, or one is misaligned. `address(lane)`
+/// may wrap around. A difference has its sign bit set where a lane lies outside.
+template <class F>
+bool in_one_pass(uint32_t mask, uint64_t begin, uint64_t end, uint64_t host, uint64_t stride, uint32_t bytes, Addresses& to,
+                 F address) {
+  if (end - begin < bytes) return false;
+  const uint64_t limit = end - begin - bytes;
+  uint64_t outside = 0, bits = 0;
+  const auto one = [&](unsigned i) {
+    const uint64_t at = address(i), within = at - begin;
+    outside |= within | (limit - within);
+    bits |= at;
+    to[i] = within + host + i * stride;
+  };
+  if (mask == ~uint32_t{0}) {
+    EMU_INDEPENDENT
+    for (unsigned i = 0; i < kLanes; i++) one(i);
+  } else {
+    lanes(mask, one);
+  }
+  return outside >> 63 == 0 && (bits & (bytes - 1)) == 0;
+}
+
+bool Warp::resolve_fast(const Instruction& in, uint32_t bytes, uint64_t offset, Addresses& to) {
+  const uint64_t* wide = at<uint64_t>(in.a);
+  const uint32_t* narrow = at<uint32_t>(in.a);
+  if (in.space == ptx::Space::shared || in.space == ptx::Space::local) {
+    const bool shared = in.space == ptx::Space::shared;
+    const auto host = reinterpret_cast<uint64_t>(shared ? block->shared.get() : local.data());
+    const uint64_t size = shared ? launch->shared_bytes : local_stride, stride = shared ? 0 : local_stride;
+    if (in.wide)
+      return in_one_pass(mask, 0, size, host, stride, bytes, to,
+                         [=](unsigned i) { return static_cast<uint32_t>(wide[i] + offset); });
+    return in_one_pass(mask, 0, size, host, stride, bytes, to,
+                       [=](unsigned i) { return narrow[i] + static_cast<uint32_t>(offset); });
+  }
+  // All in the allocation that the instruction met last.
+  const Mapping& last = mapping_of(in);
+  if (!in.wide || in.space == ptx::Space::param || last.generation != launch->memory->generation()) return false;
+  return in_one_pass(mask, last.begin, last.end, last.begin + last.delta, 0, bytes, to,
+                     [=](unsigned i) { return wide[i] + offset; });
+}
+
 bool Warp::resolve(const Instruction& in, uint32_t bytes, Addresses& to) {
   const auto offset = static_cast<uint64_t>(in.immediate) + (in.framed ? frame->local : 0);
-  // All in the allocation that the instruction met last: one pass. A difference has its sign bit set where a lane lies outside.
-  const Mapping& last = mapping_of(in);
-  if (in.wide && in.space != ptx::Space::shared && in.space != ptx::Space::local && in.space != ptx::Space::param &&
-      last.end - last.begin >= bytes && last.generation == launch->memory->generation()) {
-    const uint64_t* base = at<uint64_t>(in.a);
-    const uint64_t begin = last.begin - offset, limit = last.end - last.begin - bytes, host = last.begin + last.delta;
-    uint64_t outside = 0, bits = 0;
-    if (mask == ~uint32_t{0}) {
-      EMU_INDEPENDENT
-      for (unsigned i = 0; i < kLanes; i++) {
-        const uint64_t within = base[i] - begin;
-        outside |= within | (limit - within);
-        bits |= base[i] + offset;
-        to[i] = within + host;
-      }
-    } else {
-      lanes(mask, [&](unsigned i) {
-        const uint64_t within = base[i] - begin;
-        outside |= within | (limit - within);
-        bits |= base[i] + offset;
-        to[i] = within + host;
-      });
-    }
-    if (outside >> 63 == 0 && (bits & (bytes - 1)) == 0) return true;
-  }
+  if (resolve_fast(in, bytes, offset, to)) return true;
   if (in.wide) {
     const uint64_t* base = at<uint64_t>(in.a);
     lanes(mask, [&](unsigned i) { to[i] = base[i] + offset; });

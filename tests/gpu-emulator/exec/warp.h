@@ -123,6 +123,7 @@ struct Warp {
   void load_group();
 
  private:
+  bool resolve_fast(const Instruction& in, uint32_t bytes, uint64_t offset, Addresses& to);
   bool select();
   void merge();
   size_t choose();

@@ -1,6 +1,7 @@
 // A module: variables, functions, and what an entry and all that it may call take of shared memory.
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 
 #include <fmt/core.h>
 
@@ -10,9 +11,6 @@ namespace emu {
 
 using ptx::Space;
 using ronde::Result;
-
-Module::Module() : parts_(std::make_unique<Parts>()) {}
-Module::~Module() = default;
 
 const Function* Module::function(std::string_view name) const {
   for (const auto& function : parts_->functions)
@@ -154,12 +152,30 @@ class Loader {
 
 }  // namespace
 
+namespace {
+
+/// What is loaded, by the hash of its text: each device of a process loads the same.
+struct Loaded {
+  std::mutex mutex;
+  std::unordered_map<size_t, std::weak_ptr<Module::Parts>> parts;
+};
+Loaded& loaded() {
+  static Loaded* const one = new Loaded;
+  return *one;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Module>> load_module(std::string_view text) {
   while (!text.empty() && text.back() == '\0') text.remove_suffix(1);
-  auto module = std::make_unique<Module>();
-  module->parts().text = text;
-  RONDE_TRY(Loader(module->parts()).load());
-  return module;
+  const std::lock_guard lock(loaded().mutex);
+  std::weak_ptr<Module::Parts>& place = loaded().parts[std::hash<std::string_view>()(text)];
+  if (auto known = place.lock(); known && known->text == text) return std::make_unique<Module>(std::move(known));
+  auto parts = std::make_shared<Module::Parts>();
+  parts->text = text;
+  RONDE_TRY(Loader(*parts).load());
+  place = parts;
+  return std::make_unique<Module>(std::move(parts));
 }
 
 }  // namespace emu

@@ -56,8 +56,6 @@ struct Function {
 /// A loaded module; constant from then on, so any number of launches may run it at once. Must outlive them.
 class Module {
  public:
-  Module();
-  ~Module();
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
@@ -71,11 +69,11 @@ class Module {
   int version() const;
 
   struct Parts;
-  Parts& parts() { return *parts_; }
+  explicit Module(std::shared_ptr<Parts> parts) : parts_(std::move(parts)) {}
   const Parts& parts() const { return *parts_; }
 
  private:
-  std::unique_ptr<Parts> parts_;
+  std::shared_ptr<Parts> parts_;
 };
 
 /// Parses and decodes PTX `text` (a zero byte at its end is ignored). An instruction or directive that is not known is an error
