@@ -107,45 +107,52 @@ struct Call {
   uint64_t fingerprint;
   uint64_t count;
   uint64_t factor;       ///< bits of a pre-multiplied sum's factor
+  uint64_t factor_at;    ///< where they lie when the call runs; 0: the above
   uint32_t coll_type_op;
   int32_t root;
   uint32_t channels;
   uint32_t divisor;      ///< of an average; 1: none
   Numbering numbering;
   uint8_t average;        ///< 1: Final Moves divide
-  uint8_t premultiplied;
-  uint8_t reserved;
-  uint32_t parts_of_rank; ///< in this launch
+  uint8_t premultiplied;  ///< bytes of the factor; 0: none
+  uint8_t follows;        ///< a message: 1 after another of its pair and direction in the launch, whose part is the one before and whose lane it shares
+  uint32_t parts_of_rank; ///< in this launch, without those that follow
 };
 
-/// What block b of a launch runs: channel `channel` of calls[call], for each of its parts.
+/// Channel `channel` of call number `call` of a launch.
 struct Part {
   uint16_t call;
   uint16_t channel;
 };
+/// Number of no call: the block has no more parts.
+inline constexpr uint16_t kNoCall = 0xffff;
 
-/// So many calls travel with the launch itself.
+/// So many calls and parts travel with the launch itself.
 inline constexpr uint32_t kMostCalls = 16;
 inline constexpr uint32_t kMostParts = 256;
 
-/// The kernel's one parameter. Block b runs parts[first_of(b)] and so on: `parts_each` parts, the last block what is left.
+/// The kernel's one parameter. Block b runs the parts from b * parts_each on, `parts_each` at most.
 struct Launch {
-  uint32_t calls_count;
-  uint32_t parts_count;
+  uint64_t far_parts;      ///< Part[parts_count] and Call[] in device memory; 0: those below
+  uint64_t far_calls;
+  uint32_t parts_count;    ///< a multiple of parts_each
   uint32_t parts_each;
   uint32_t most_operands;  ///< of all Programs: sizes the shared memory
   uint32_t most_lanes;     ///< of a block
+  uint32_t most_states;    ///< of a block: parts that follow none
   uint32_t reserved;
   Part parts[kMostParts];
   Call calls[kMostCalls];
 };
 static_assert(sizeof(Launch) <= 4096, "what every driver takes as a kernel's parameters");
 
-inline constexpr uint32_t kLaneBytes = 32;   ///< of shared memory for a lane
-inline constexpr uint32_t kPartBytes = 96;  ///< of shared memory for a part
+inline constexpr uint32_t kLaneBytes = 40;  ///< of shared memory for a lane
+inline constexpr uint32_t kPartBytes = 96;  ///< of shared memory for a part that follows none
+/// What every GPU gives a block without being asked for more, less what the kernel's own variables take.
+inline constexpr uint32_t kMostShared = 46 << 10;
 /// Bytes of dynamic shared memory that a block of `launch` needs.
-constexpr uint32_t shared_bytes(uint32_t most_lanes, uint32_t most_operands, uint32_t parts_each) {
-  return most_lanes * kLaneBytes + parts_each * kPartBytes + kWarps * most_operands * 8;
+constexpr uint32_t shared_bytes(uint32_t most_lanes, uint32_t most_operands, uint32_t most_states) {
+  return most_lanes * kLaneBytes + most_states * kPartBytes + kWarps * most_operands * 8;
 }
 
 }  // namespace ronde::gpu

@@ -16,12 +16,15 @@ constexpr uint32_t kLongWait = 1u << 16;     ///< fruitless looks after which a 
 struct LaneState {
   uint64_t moves;
   uint32_t count;
-  uint32_t part;
+  uint32_t part;  ///< which PartState
   uint32_t slice, move, piece;
-  uint32_t done;
+  uint32_t left;  ///< parts that the lane has still to run, this one included: messages of a pair follow each other. 0: it is done
+  uint32_t at;    ///< of its part in the block's list
+  uint32_t reserved;
 };
 static_assert(sizeof(LaneState) == kLaneBytes);
 
+/// A part that is run; those that follow it take its place.
 struct PartState {
   BlockTable table;
   Slicing slicing;
@@ -38,6 +41,8 @@ struct Block {
   LaneState* lanes;
   PartState* parts;
   uint64_t* places;  ///< kWarps x most_operands
+  const Part* list;
+  const Call* calls;
   uint32_t lane_count, part_count, most_operands;
 };
 
@@ -132,7 +137,7 @@ __device__ inline uint32_t find_work(const Block& block, const Team& team, uint3
     for (uint32_t k = 1; k <= mine; ++k) {
       const uint32_t lane = team.number + (after + k) % mine * team.teams;
       const LaneState& state = block.lanes[lane];
-      if (state.done != 0) continue;
+      if (state.left == 0) continue;
       const PartState& part = block.parts[state.part];
       if (ready(part, move_of(state), &lacking)) {
         if (told != kEnded) tell_stand(block, team, told, lacking, false);
@@ -181,6 +186,17 @@ __device__ inline uint64_t piece_bytes(const PartState& part, const LaneState& l
   return at >= length ? 0 : min(static_cast<uint64_t>(part.slicing.slice), length - at);
 }
 
+/// The factor of a pre-multiplied sum.
+__device__ inline uint64_t factor_of(const Call& call) {
+  switch (call.factor_at != 0 ? call.premultiplied : 0) {
+    case 1: return *reinterpret_cast<const uint8_t*>(call.factor_at);
+    case 2: return *reinterpret_cast<const uint16_t*>(call.factor_at);
+    case 4: return *reinterpret_cast<const uint32_t*>(call.factor_at);
+    case 8: return *reinterpret_cast<const uint64_t*>(call.factor_at);
+    default: return call.factor;
+  }
+}
+
 /// Writes the lane's piece into shared memory, by the team's first warp. False: a slot does not fit (which is reported).
 __device__ inline bool prepare(const Block& block, uint32_t number, Piece* piece, uint64_t* place) {
   const LaneState& lane = block.lanes[number];
@@ -221,7 +237,7 @@ __device__ inline bool prepare(const Block& block, uint32_t number, Piece* piece
     piece->places = move.out_count + (has_dst ? 1 : 0);
     piece->bytes = bytes;
     piece->scale.pre = call.premultiplied != 0 && move.src == Buf::input ? static_cast<int>(src_at) : -1;
-    piece->scale.factor = call.factor;
+    if (piece->scale.pre >= 0) piece->scale.factor = factor_of(call);
     piece->scale.divisor = call.average != 0 && (move.flags & kMoveFinal) != 0 ? call.divisor : 1;
     piece->plain = sources == 1 && piece->scale.pre < 0 && piece->scale.divisor == 1;
   }
@@ -230,13 +246,39 @@ __device__ inline bool prepare(const Block& block, uint32_t number, Piece* piece
   return __all_sync(kFullWarp, fits);
 }
 
-__device__ inline void next_piece(const PartState& part, LaneState& lane, const Move& move) {
-  const uint32_t pieces = part.slicing.merged ? 1 : move.n_blocks;
+/// Makes `part` the channel of the call, or, where the call follows another, of the one after it. By one thread.
+__device__ inline void begin_part(const Call& call, uint32_t channel, PartState* part) {
+  const Program& program = reinterpret_cast<const Program*>(call.programs)[channel];
+  part->table = channel_table(call.buffers, channel, call.channels, program.blocks);
+  part->table.base[static_cast<size_t>(Buf::scratch)] = call.scratch + channel * call.scratch_share;
+  part->slicing = slicing_of(part->table, call.slicing);
+  part->call = &call;
+  part->ports = program.ports;
+  const uint64_t* const ports = reinterpret_cast<const uint64_t*>(program.ports);
+  part->sequence = call.follows != 0                              ? part->sequence + 1
+                   : call.numbering == Numbering::collective ? rank_of(call).collectives
+                   : call.numbering == Numbering::send       ? reinterpret_cast<const Port*>(ports[0])->sent
+                                                             : reinterpret_cast<const Port*>(ports[0])->received;
+}
+
+/// Moves the lane on, also to the part that follows. By one thread, which is the last to look at the part that ends.
+__device__ inline void next_piece(const Block& block, LaneState& lane) {
+  PartState& part = block.parts[lane.part];
+  const Call& call = *part.call;
+  const uint32_t pieces = part.slicing.merged ? 1 : move_of(lane).n_blocks;
   if (++lane.piece < pieces) return;
   lane.piece = 0;
   if (++lane.move < lane.count) return;
   lane.move = 0;
-  lane.done = ++lane.slice >= part.slicing.slices ? 1 : 0;
+  if (++lane.slice < part.slicing.slices) return;
+  lane.slice = 0;
+  if (call.numbering != Numbering::collective) {
+    Port& port = port_at(part, 0);
+    ++(call.numbering == Numbering::send ? port.sent : port.received);
+  }
+  if (--lane.left == 0) return;
+  const Part& next = block.list[++lane.at];
+  begin_part(block.calls[next.call], next.channel, &part);  // the lane's Moves are the same
 }
 
 /// Gives slots back and publishes slots, and moves the lane on. By the team's first warp, after all have folded.
@@ -259,13 +301,7 @@ __device__ inline void publish(const Block& block, uint32_t number, uint64_t byt
     ptx::store_release(port.out_tail, ++port.out_next);
   }
   __syncwarp();
-  if (thread == 0) {
-    next_piece(part, lane, move);
-    if (lane.done != 0 && call.numbering != Numbering::collective) {
-      Port& port = port_at(part, 0);
-      ++(call.numbering == Numbering::send ? port.sent : port.received);
-    }
-  }
+  if (thread == 0) next_piece(block, lane);
   __syncwarp();
 }
 
@@ -294,42 +330,37 @@ __device__ bool run_lanes(const Block& block, const Team& team, Piece* piece, ui
 __device__ inline void lay_out(const Launch& launch, uint8_t* shared, Block* out) {
   LaneState* const lane_states = reinterpret_cast<LaneState*>(shared);
   PartState* const part_states = reinterpret_cast<PartState*>(shared + launch.most_lanes * sizeof(LaneState));
-  const uint32_t first = blockIdx.x * launch.parts_each;
-  const uint32_t part_count = min(launch.parts_each, launch.parts_count - first);
-  uint32_t lane_count = 0;
-  for (uint32_t p = 0; p < part_count; ++p) {
-    const Part at = launch.parts[first + p];
-    const Call& call = launch.calls[at.call];
-    const Program& program = reinterpret_cast<const Program*>(call.programs)[at.channel];
-    if (threadIdx.x == 0) {
-      PartState& part = part_states[p];
-      part.table = channel_table(call.buffers, at.channel, call.channels, program.blocks);
-      part.table.base[static_cast<size_t>(Buf::scratch)] = call.scratch + at.channel * call.scratch_share;
-      part.slicing = slicing_of(part.table, call.slicing);
-      part.call = &call;
-      part.ports = program.ports;
-      const uint64_t* const ports = reinterpret_cast<const uint64_t*>(program.ports);
-      part.sequence = call.numbering == Numbering::collective ? rank_of(call).collectives
-                      : call.numbering == Numbering::send     ? reinterpret_cast<const Port*>(ports[0])->sent
-                                                              : reinterpret_cast<const Port*>(ports[0])->received;
+  const Part* const list = (launch.far_parts != 0 ? reinterpret_cast<const Part*>(launch.far_parts) : launch.parts) + blockIdx.x * launch.parts_each;
+  const Call* const calls = launch.far_calls != 0 ? reinterpret_cast<const Call*>(launch.far_calls) : launch.calls;
+  uint32_t part_count = 0, lane_count = 0;
+  for (uint32_t p = 0; p < launch.parts_each && list[p].call != kNoCall; ++p) {
+    const Call& call = calls[list[p].call];
+    if (call.follows != 0) {
+      if (threadIdx.x == 0) ++lane_states[lane_count - 1].left;
+      continue;
     }
+    if (threadIdx.x == 0) begin_part(call, list[p].channel, &part_states[part_count]);
+    const Program& program = reinterpret_cast<const Program*>(call.programs)[list[p].channel];
     const Lane* const lanes = reinterpret_cast<const Lane*>(program.lanes);
     for (uint32_t l = threadIdx.x; l < program.lane_count; l += kThreads) {
-      lane_states[lane_count + l] = {lanes[l].moves, lanes[l].count, p, 0, 0, 0, lanes[l].count == 0 ? 1u : 0u};
+      lane_states[lane_count + l] = {lanes[l].moves, lanes[l].count, part_count, 0, 0, 0, lanes[l].count == 0 ? 0u : 1u, p, 0};
     }
     lane_count += program.lane_count;
+    ++part_count;
   }
   if (threadIdx.x != 0) return;
   out->lanes = lane_states;
   out->parts = part_states;
-  out->places = reinterpret_cast<uint64_t*>(part_states + launch.parts_each);
+  out->places = reinterpret_cast<uint64_t*>(part_states + launch.most_states);
+  out->list = list;
+  out->calls = calls;
   out->lane_count = lane_count;
   out->part_count = part_count;
   out->most_operands = launch.most_operands;
 }
 
 /// The last of a rank's parts in the launch counts its calls as ended. By one thread, after the block's lanes.
-__device__ inline void count_ended(const Launch& launch, const Block& block) {
+__device__ inline void count_ended(const Block& block) {
   for (uint32_t p = 0; p < block.part_count; ++p) {
     const Call& call = *block.parts[p].call;
     Rank& rank = rank_of(call);
@@ -361,7 +392,7 @@ __device__ void interpret(const Launch& launch) {
     if (team.number < team.teams && !run_lanes<Op>(block, team, &pieces[team.number], &jobs[team.number])) stops = 1;
   }
   __syncthreads();
-  if (threadIdx.x == 0 && stops == 0) count_ended(launch, block);
+  if (threadIdx.x == 0 && stops == 0) count_ended(block);
 }
 
 }  // namespace ronde::gpu

@@ -45,7 +45,12 @@ Result<> resolve_op(const Arguments& a, Op* op) {
   }
   op->op = ronde::ReduceOp::premul_sum;
   op->factor = premul.factor;
-  if (premul.pointer != nullptr) memcpy(&op->factor, premul.pointer, size_of(op->type));
+  if (premul.pointer == nullptr) return {};
+  if (op->comm->gpu_rank() != nullptr) {
+    op->factor_at = reinterpret_cast<uintptr_t>(premul.pointer);
+  } else {
+    memcpy(&op->factor, premul.pointer, size_of(op->type));
+  }
   return {};
 }
 

@@ -94,7 +94,7 @@ RONDE_API(ncclResult_t, ncclRedOpCreatePreMulSum,
     if (residence == ncclScalarHostImmediate) {
       memcpy(&premul.factor, scalar, size_of(premul.type));
     } else {
-      premul.pointer = scalar;  // a CPU rank's device memory is host memory: read when a call is issued
+      premul.pointer = scalar;  // a GPU's kernel reads it; a CPU rank's device memory is host memory: read when a call is issued
     }
     *op = static_cast<ncclRedOp_t>(found->add_premul(premul));
     return {};

@@ -142,6 +142,7 @@ Result<std::unique_ptr<Work>> make_work(const Op& op, bool lend) {
   work->call.root = has_root(op.coll) || op.coll == Coll::send || op.coll == Coll::recv ? op.root : -1;
   work->call.count = op.count;
   work->scale.factor = op.factor;
+  work->factor_at = op.factor_at;
   work->scale.divisor = op.comm->ranks();
   work->buffers = {reinterpret_cast<uintptr_t>(op.send), reinterpret_cast<uintptr_t>(op.recv), bytes_of(op), op.comm->rank(), op.coll};
   if (work->call.message()) {

@@ -19,6 +19,7 @@ struct Op {
   DataType type = DataType::float32;
   ReduceOp op = ReduceOp::sum;
   uint64_t factor = 0;     ///< premul_sum
+  uintptr_t factor_at = 0; ///< of a rank on a GPU: where it lies in device memory; 0: it is `factor`
   int root = 0;            ///< or the peer of a message
   std::shared_ptr<HostStream> stream;  ///< nullptr: none
   uintptr_t cuda_stream = 0;           ///< of a rank on a GPU: the driver's handle

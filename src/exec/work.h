@@ -67,6 +67,7 @@ struct Work {
   CallBuffers buffers;               ///< with `rule`, what the parts' tables and slicing came from
   SlicingRule rule;
   Scale scale;                       ///< factor of a pre-multiplied sum; divisor of an average
+  uintptr_t factor_at = 0;           ///< of a rank on a GPU: device memory that holds the factor when the call runs; 0: `scale` has it
   bool may_lend = true;              ///< false: everything is copied into slots
   bool started = false;
   uint64_t progress_ns = 0;          ///< when it last moved

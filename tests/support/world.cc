@@ -1,5 +1,6 @@
 #include "support/world.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 
@@ -7,6 +8,11 @@
 #include "support/floats_for_tests.h"
 
 namespace ronde::test {
+namespace {
+
+bool narrow(ncclDataType_t type) { return type == ncclFloat8e4m3 || type == ncclFloat8e5m2; }
+
+}  // namespace
 
 std::string run_threads(int n, const std::function<std::string(int)>& body) {
   std::vector<std::string> complaints(static_cast<size_t>(n));
@@ -106,6 +112,29 @@ std::vector<std::byte> make_data(ncclDataType_t type, size_t count, const std::f
   std::vector<std::byte> data(count * type_size(type));
   for (size_t i = 0; i < count; ++i) store_small_integer(type, data.data() + i * type_size(type), value(i));
   return data;
+}
+
+int exact_input(ncclDataType_t type, ncclRedOp_t op, int ranks, int rank, size_t i) {
+  if (op == ncclProd) return rank == static_cast<int>(i % static_cast<size_t>(ranks)) ? 2 : 1;
+  if (op == ncclAvg) return (narrow(type) ? 0 : static_cast<int>(i % 2)) + (rank == 0 ? ranks : 0);
+  if (op == ncclMax || op == ncclMin) return 1 + (small_value(rank, i, 7) * 2);
+  if (narrow(type)) return rank == static_cast<int>(i % static_cast<size_t>(ranks)) ? 2 : 0;
+  return small_value(rank, i, 1);
+}
+
+int exact_result(ncclDataType_t type, ncclRedOp_t op, int ranks, size_t i) {
+  int result = exact_input(type, op, ranks, 0, i);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const int next = exact_input(type, op, ranks, rank, i);
+    result = op == ncclProd ? result * next : op == ncclMax ? std::max(result, next) : op == ncclMin ? std::min(result, next) : result + next;
+  }
+  return op == ncclAvg ? result / ranks : result;
+}
+
+std::string compare(const char* what, const std::vector<std::byte>& got, const std::vector<std::byte>& want, size_t element) {
+  if (got == want) return "";
+  const auto at = std::mismatch(got.begin(), got.end(), want.begin()).first - got.begin();
+  return std::string(what) + ": wrong at element " + std::to_string(static_cast<size_t>(at) / element) + " of " + std::to_string(got.size() / element);
 }
 
 }  // namespace ronde::test

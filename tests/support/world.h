@@ -52,6 +52,13 @@ std::vector<std::byte> make_data(ncclDataType_t type, size_t count, const std::f
 
 size_t type_size(ncclDataType_t type);
 
+/// Rank `rank`'s element `i` for `op`, chosen so that every order of evaluation is exact in `type`; and what all ranks' together give.
+int exact_input(ncclDataType_t type, ncclRedOp_t op, int ranks, int rank, size_t i);
+int exact_result(ncclDataType_t type, ncclRedOp_t op, int ranks, size_t i);
+
+/// "" where they are equal, else where they first differ. `element`: bytes of one.
+std::string compare(const char* what, const std::vector<std::byte>& got, const std::vector<std::byte>& want, size_t element);
+
 }  // namespace ronde::test
 
 /// In a RankBody: returns the complaint if `call` does not give ncclSuccess.

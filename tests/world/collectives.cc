@@ -15,35 +15,9 @@ constexpr int kTypeStep = 5;
 constexpr int kTypeStep = 1;
 #endif
 
-bool narrow(ncclDataType_t type) { return type == ncclFloat8e4m3 || type == ncclFloat8e5m2; }
-
-/// Rank `rank`'s element `i` for `op`, chosen so that every order of evaluation is exact in `type`.
-int input(ncclDataType_t type, ncclRedOp_t op, int ranks, int rank, size_t i) {
-  if (op == ncclProd) return rank == static_cast<int>(i % static_cast<size_t>(ranks)) ? 2 : 1;
-  if (op == ncclAvg) return (narrow(type) ? 0 : static_cast<int>(i % 2)) + (rank == 0 ? ranks : 0);
-  if (op == ncclMax || op == ncclMin) return 1 + (small_value(rank, i, 7) * 2);
-  if (narrow(type)) return rank == static_cast<int>(i % static_cast<size_t>(ranks)) ? 2 : 0;
-  return small_value(rank, i, 1);
-}
-
-int expected(ncclDataType_t type, ncclRedOp_t op, int ranks, size_t i) {
-  int result = input(type, op, ranks, 0, i);
-  for (int rank = 1; rank < ranks; ++rank) {
-    const int next = input(type, op, ranks, rank, i);
-    result = op == ncclProd ? result * next : op == ncclMax ? std::max(result, next) : op == ncclMin ? std::min(result, next) : result + next;
-  }
-  return op == ncclAvg ? result / ranks : result;
-}
-
-std::string compare(const char* what, const std::vector<std::byte>& got, const std::vector<std::byte>& want, size_t element) {
-  if (got == want) return "";
-  const auto at = std::mismatch(got.begin(), got.end(), want.begin()).first - got.begin();
-  return std::string(what) + ": wrong at element " + std::to_string(static_cast<size_t>(at) / element) + " of " + std::to_string(got.size() / element);
-}
-
 std::string reduce_all(ncclComm_t comm, int rank, int ranks, ncclDataType_t type, ncclRedOp_t op, size_t count, bool in_place) {
-  const auto mine = [&](size_t i) { return input(type, op, ranks, rank, i); };
-  const auto want = [&](size_t i) { return expected(type, op, ranks, i); };
+  const auto mine = [&](size_t i) { return exact_input(type, op, ranks, rank, i); };
+  const auto want = [&](size_t i) { return exact_result(type, op, ranks, i); };
   const size_t n = static_cast<size_t>(ranks), bytes = count * type_size(type), r = static_cast<size_t>(rank);
   const int root = static_cast<int>(count % n);
 

@@ -128,6 +128,19 @@ Result<uint64_t> GpuRank::scratch(size_t bytes) {
   return scratch_.back().address();
 }
 
+Result<uint64_t> GpuRank::parameters(size_t bytes) {
+  constexpr size_t kLeast = size_t{1} << 16;
+  const uint64_t ended = __atomic_load_n(&status().launches, __ATOMIC_ACQUIRE);  // pairs with the kernels' release
+  for (auto& [launch, memory] : parameters_) {
+    if (launch > ended || memory.bytes() < bytes) continue;
+    launch = launches + 1;
+    return memory.address();
+  }
+  RONDE_TRY(device::DeviceMemory more, gpu_->allocate(std::max(kLeast, 2 * bytes)));
+  parameters_.emplace_back(launches + 1, std::move(more));
+  return parameters_.back().second.address();
+}
+
 Result<Uploaded> GpuRank::make_programs(std::span<const ronde::Part> parts) {
   Uploaded made;
   Packing packing;

@@ -43,6 +43,8 @@ class GpuRank {
   Result<const Uploaded*> upload(const Work& work);
   /// Device memory for the scratch blocks of a call. Calls of a rank run one after the other, so they share it; it grows to what the largest needs.
   Result<uint64_t> scratch(size_t bytes);
+  /// Device memory for the parameters of this rank's next launch; used again when that has ended.
+  Result<uint64_t> parameters(size_t bytes);
 
   /// Launches so far, counted as Status::launches is. `last` marks the end of the latest.
   uint64_t launches = 0;
@@ -63,6 +65,7 @@ class GpuRank {
   device::PinnedMemory status_, abort_word_;
   std::vector<uint8_t> ports_made_;  ///< by peer * links + link: 1 made, 2 with its incoming queue
   std::vector<device::DeviceMemory> scratch_;  ///< the last one serves; a kernel may still use those before it
+  std::vector<std::pair<uint64_t, device::DeviceMemory>> parameters_;  ///< each with the launch that uses it
   std::vector<device::DeviceMemory> pool_;
   uint64_t pool_used_ = 0;
   std::map<std::pair<const void*, int>, Uploaded> uploaded_;
