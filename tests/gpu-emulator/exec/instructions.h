@@ -58,6 +58,7 @@ class Decoder {
 
 /// Decodes into `in`; false: the family does not know this opcode at all.
 bool decode_integer(Decoder& decoder, Instruction& in);
+bool decode_bits(Decoder& decoder, Instruction& in);
 bool decode_float(Decoder& decoder, Instruction& in);
 bool decode_compare(Decoder& decoder, Instruction& in);
 bool decode_convert(Decoder& decoder, Instruction& in);

@@ -38,8 +38,9 @@ class StatementDecoder : public Decoder {
     in.place = static_cast<uint32_t>(builder_->code.places.size() - 1);
     const size_t fixes = builder_->fixes.size();
     const bool known = decode_control(*this, in) || decode_memory(*this, in) || decode_atomic(*this, in) ||
-                       decode_move(*this, in) || decode_integer(*this, in) || decode_compare(*this, in) ||
-                       decode_convert(*this, in) || decode_float(*this, in) || decode_sync(*this, in);
+                       decode_move(*this, in) || decode_integer(*this, in) || decode_bits(*this, in) ||
+                       decode_compare(*this, in) || decode_convert(*this, in) || decode_float(*this, in) ||
+                       decode_sync(*this, in);
     if (!known) return "the instruction is not known";
     if (!ok()) return error_;
     if (fixes != builder_->fixes.size())
