@@ -72,7 +72,8 @@ typedef struct {
   size_t size;
   char algorithm[24]; /**< ring, tree, hd, direct, oneshot, chain, hier, file, message, copy, none */
   char protocol[16];  /**< Simple */
-  char transport[24]; /**< inproc, shm, NET/<name of the network>, several of them ("shm+NET/Socket"), self */
+  char transport[24]; /**< inproc, shm, NET/<name of the network>, several of them ("shm+NET/Socket"), self; of GPUs P2P/CUDA, P2P/CUMEM, P2P/IPC,
+                           SHM/CUDA */
   int channels;
   size_t sliceBytes;
   double microseconds; /**< estimate of the cost model; below 0 where there is none */

@@ -37,13 +37,21 @@ void copy_text(char (&out)[N], std::string_view text) {
   out[n] = '\0';
 }
 
-/// "inproc", "shm+NET/Socket": all ways to other ranks, the nearest first; "self" for one rank.
+/// How the data of one pair of ranks travels, and why so.
+std::string_view transport_of(ronde::Communicator& comm, int peer) {
+  return comm.gpu_rank() != nullptr ? comm.gpu_rank()->slab().transport(peer) : comm.fabric().transport(peer);
+}
+std::string reason_of(ronde::Communicator& comm, int peer) {
+  return comm.gpu_rank() != nullptr ? comm.gpu_rank()->slab().describe(peer) : comm.fabric().describe(peer);
+}
+
+/// "inproc", "P2P/CUDA+SHM/CUDA", "shm+NET/Socket": all ways to other ranks, the nearest first; "self" for one rank.
 std::string transports_of(ronde::Communicator& comm) {
-  const auto rank_of = [](std::string_view name) { return name == "inproc" ? 0 : name == "shm" ? 1 : 2; };
+  const auto rank_of = [](std::string_view name) { return name == "inproc" || name.starts_with("P2P/") ? 0 : name == "shm" || name.starts_with("SHM/") ? 1 : 2; };
   const auto nearer = [&](std::string_view a, std::string_view b) { return std::pair(rank_of(a), a) < std::pair(rank_of(b), b); };
   std::set<std::string_view, decltype(nearer)> names(nearer);
   for (int peer = 0; peer < comm.ranks(); ++peer) {
-    if (peer != comm.rank()) names.insert(comm.fabric().transport(peer));
+    if (peer != comm.rank()) names.insert(transport_of(comm, peer));
   }
   std::string text;
   for (const std::string_view name : names) text.append(text.empty() ? "" : "+").append(name);
@@ -80,9 +88,9 @@ Result<> explain(const Comm& comm, const ronde::Op& op, rondeChoice_t* out) {
   }
   if (op.coll == ronde::Coll::send || op.coll == ronde::Coll::recv) {
     copy_text(out->algorithm, "message");
-    copy_text(out->transport, comm->fabric().transport(op.root));
+    copy_text(out->transport, transport_of(*comm, op.root));
     out->sliceBytes = comm->plans().inputs().slot_capacity;
-    copy_text(out->reason, comm->fabric().describe(op.root));
+    copy_text(out->reason, reason_of(*comm, op.root));
     return {};
   }
   RONDE_TRY(const ronde::Evaluation made, comm->plans().evaluate(ronde::shape_of(op)));

@@ -121,7 +121,8 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
   Result<> gather_inputs();
   Result<> agree_on_tuner(const TunerComm& comm, std::span<const uint64_t> loaded);
   Result<> make_fabric();
-  Result<> make_gpu_rank();
+  Result<> make_gpu_rank(std::shared_ptr<const device::Gpu> gpu);
+  LinkRates gpu_links() const;
   void close_gpu_rank();
   SeatLimits limits() const;
   void publish_state(RankState state);

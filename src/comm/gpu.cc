@@ -8,21 +8,47 @@
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "exec/cuda/flights.h"
+#include "graph/load.h"
+#include "graph/settings.h"
+#include "topo/paths.h"
 
 namespace ronde {
 namespace {
 
 constexpr size_t kHeap = size_t{256} << 20;      // of device memory for the queues that end at one rank
 constexpr size_t kConnection = size_t{1} << 20;  // of it for one queue, unless RONDE_BUFFSIZE says otherwise
+constexpr size_t kQueueRest = 8192;              // of it besides, at most, without what comes before each slot
 
 gpu::SlabShape slab_shape(const Config& config, int ranks, int links) {
   gpu::SlabShape shape;
   shape.ranks = static_cast<uint32_t>(ranks);
   shape.links = static_cast<uint32_t>(links);
   shape.slots = static_cast<uint32_t>(config.integer(Setting::slots));
-  const size_t connection = config.is_set(Setting::buffsize) ? config.bytes(Setting::buffsize) : kConnection;
+  // A queue of each link from each peer, with its head and a whole page more, has room in the heap.
+  const size_t queues = std::max<size_t>(1, static_cast<size_t>(ranks - 1) * static_cast<size_t>(links));
+  const size_t fair = kHeap / queues - std::min(kHeap / queues, kQueueRest + 64 * static_cast<size_t>(shape.slots));
+  const size_t connection = config.is_set(Setting::buffsize) ? config.bytes(Setting::buffsize) : std::min(kConnection, fair);
   shape.slot_capacity = static_cast<uint32_t>(std::clamp<size_t>(connection / shape.slots / 64 * 64, 64, size_t{1} << 30));
   return shape;
+}
+
+/// By peer: why the settings forbid that its device memory is reached; "": they do not.
+std::vector<std::string> forbidden_peers(const Config& config, const Layout& layout, int rank) {
+  std::vector<std::string> reasons(layout.devices.size());
+  const topo::Distance most = graph::limits_of(config).rules.p2p_level;
+  if (config.flag(Setting::p2p_disable)) {
+    std::fill(reasons.begin(), reasons.end(), config.source(Setting::p2p_disable) + "=1");
+  } else if (config.is_set(Setting::p2p_level)) {
+    const topo::Wiring wiring(layout.machine);
+    const std::vector<topo::Path> paths = topo::paths_from(wiring, layout.devices[static_cast<size_t>(rank)]);
+    for (size_t peer = 0; peer < reasons.size(); ++peer) {
+      const topo::NodeId device = layout.devices[peer];
+      const topo::Distance distance = paths[static_cast<size_t>(device)].distance;
+      if (layout.machine.node(device).kind != topo::NodeKind::gpu || distance <= most) continue;
+      reasons[peer] = fmt::format("they are {} apart, and {} is {}", to_string(distance), config.source(Setting::p2p_level), to_string(most));
+    }
+  }
+  return reasons;
 }
 
 /// The calls that one launch takes, by the order in which launches follow each other.
@@ -106,18 +132,26 @@ Result<> launch_on_gpus(std::vector<GpuCall> calls) {
   return first;
 }
 
-Result<> Communicator::make_gpu_rank() {
+/// What the channels carry past each GPU. Where GPUs could not be placed it is what the memory near them carries.
+LinkRates Communicator::gpu_links() const {
+  LinkRates links;
+  links.inside = graph::total_rate(layout_->rings);
+  links.kind = graph::over_near_links(layout_->machine, layout_->rings) ? HopKind::nvlink : HopKind::pci;
+  links.channels = static_cast<int>(layout_->rings.size());
+  return links;
+}
+
+Result<> Communicator::make_gpu_rank(std::shared_ptr<const device::Gpu> gpu) {
   if (layout_->nodes.several()) {
     return fail(Code::invalid_usage, fmt::format("the communicator's ranks are on {} hosts, and this version of ronde joins GPUs of one host only; RONDE_DEVICE=cpu works "
                                                  "between hosts", layout_->nodes.nodes), Scope::communicator);
   }
-  RONDE_TRY(std::shared_ptr<const device::Gpu> gpu, device::Gpu::open(*options_.gpu));
   gpu::SlabRequest request;
   request.bootstrap = bootstrap_.get();
   request.gpu = gpu;
   request.shape = slab_shape(*config_, ranks_, links_);
   request.heap = kHeap;
-  if (config_->flag(Setting::p2p_disable)) request.forbidden.assign(static_cast<size_t>(ranks_), config_->source(Setting::p2p_disable) + "=1");
+  request.forbidden = forbidden_peers(*config_, *layout_, rank_);
   if (config_->flag(Setting::shm_disable)) request.no_host = config_->source(Setting::shm_disable) + "=1";
   request.patience = config_->seconds(Setting::init_timeout);
   request.abort = &boot_abort_;

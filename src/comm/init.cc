@@ -100,6 +100,11 @@ std::shared_ptr<const Config> with_options(const std::shared_ptr<const Config>& 
   return std::make_shared<const Config>(std::move(changed));
 }
 
+Result<std::string> address_of(const Result<std::shared_ptr<const device::Gpu>>& gpu) {
+  if (!gpu.ok()) return gpu.error();
+  return *gpu != nullptr ? (*gpu)->bus_id() : std::string();
+}
+
 }  // namespace
 
 Result<> Communicator::init(const std::vector<UniqueId>& ids) {
@@ -126,9 +131,11 @@ Result<> Communicator::bring_up() {
   RONDE_TRY(algo_file_, AlgoFile::read(*config_));
   RONDE_TRY(costs_, costs_of(*config_));
   RONDE_TRY(agree());
-  RONDE_TRY(layout_, lay_out(*bootstrap_, *config_));
+  Result<std::shared_ptr<const device::Gpu>> gpu = std::shared_ptr<const device::Gpu>();
+  if (options_.gpu.has_value()) gpu = device::Gpu::open(*options_.gpu);
+  RONDE_TRY(layout_, lay_out(*bootstrap_, *config_, address_of(gpu)));
   RONDE_TRY(make_fabric());
-  if (options_.gpu.has_value()) RONDE_TRY(make_gpu_rank());
+  if (*gpu != nullptr) RONDE_TRY(make_gpu_rank(std::move(gpu).value()));
   RONDE_TRY(gather_inputs());
   RONDE_TRY(algo_file_.prove(ranks_, inputs_.slots, rules_.max_channels()));
   plans_ = std::make_unique<Plans>(*seat_, *layout_, rules_, inputs_, algo_file_, tuner_.get());
@@ -217,6 +224,7 @@ Result<> Communicator::gather_inputs() {
   inputs_.ranks = ranks_;
   inputs_.nodes = layout_->nodes;
   inputs_.costs = &costs_;
+  if (gpu_rank_ != nullptr) inputs_.links = gpu_links();
   if (layout_->nodes.several()) inputs_.links.network = graph::total_rate(layout_->rings);
   inputs_.slots = gpu_rank_ != nullptr ? gpu_rank_->slab().shape().slots : fabric().slots();
   inputs_.slot_capacity = gpu_rank_ != nullptr ? gpu_rank_->slab().shape().slot_capacity : fabric().slot_capacity();

@@ -16,6 +16,7 @@
 #include "graph/channels.h"
 #include "graph/settings.h"
 #include "topo/cpu_ranks.h"
+#include "topo/gpu_ranks.h"
 #include "topo/merge.h"
 #include "topo/source.h"
 #include "topo/text.h"
@@ -31,15 +32,16 @@ struct Host {
   uint64_t hash = 0;  ///< of the machine
 };
 
-Result<std::shared_ptr<const Host>> host_of_process(const Config& config, uint64_t identity) {
+/// `gpus`: the drivers of GPUs are asked too.
+Result<std::shared_ptr<const Host>> host_of_process(const Config& config, uint64_t identity, bool gpus) {
   static std::mutex mutex;
   static std::map<std::string, std::shared_ptr<const Host>> known;
-  const std::string key = fmt::format("{:x} {} {} {}", identity, config.flag(Setting::strict), config.flag(Setting::hwloc), config.text(Setting::topo_file));
+  const std::string key = fmt::format("{:x} {} {} {} {}", identity, gpus, config.flag(Setting::strict), config.flag(Setting::hwloc), config.text(Setting::topo_file));
   const std::lock_guard lock(mutex);
   std::shared_ptr<const Host>& host = known[key];
   if (host) return host;
   auto found = std::make_shared<Host>();
-  RONDE_TRY(found->reading, topo::machine_of_host(config, identity, topo::Cpus::of_host, topo::Drivers::left_alone));
+  RONDE_TRY(found->reading, topo::machine_of_host(config, identity, topo::Cpus::of_host, gpus ? topo::Drivers::asked : topo::Drivers::left_alone));
   RONDE_TRY(found->cpus, topo::detect_cpus(""));
   found->hash = fnv1a(topo::to_text(found->reading.machine));
   for (const std::string& note : found->reading.notes) RONDE_INFO(graph, "{}", note);
@@ -52,11 +54,12 @@ struct Whereabouts {
   uint64_t host = 0;
   uint64_t machine = 0;  ///< hash of what its process takes for the host's machine
   topo::CpuMask cpus;    ///< that it may use; empty: unknown
+  std::string gpu;       ///< the address of its GPU, where it has one that its machine shows
   std::string problem;   ///< why it has no machine; "": it has one
 
   Bytes pack() const {
     Writer out;
-    out.put(host).put(machine).text(cpus.text()).text(problem);
+    out.put(host).put(machine).text(cpus.text()).text(gpu).text(problem);
     return out.take();
   }
   static Result<Whereabouts> unpack(std::span<const std::byte> bytes, size_t rank) {
@@ -65,6 +68,7 @@ struct Whereabouts {
     where.host = in.get<uint64_t>();
     where.machine = in.get<uint64_t>();
     where.cpus = topo::CpuMask::parse(in.text()).value_or(topo::CpuMask());
+    where.gpu = in.text();
     where.problem = in.text();
     if (in.ok()) return where;
     return fail(Code::internal_error,
@@ -75,14 +79,20 @@ struct Whereabouts {
 
 /// Of all ranks. An error on all where one has no machine.
 Result<std::vector<Whereabouts>> whereabouts(Bootstrap& bootstrap, const Config& config, uint64_t identity,
-                                             const Result<std::shared_ptr<const Host>>& host) {
+                                             const Result<std::shared_ptr<const Host>>& host, const Result<std::string>& gpu) {
   Whereabouts mine;
   mine.host = identity;
   if (host.ok()) mine.machine = (*host)->hash;
+  if (host.ok() && gpu.ok() && topo::gpu_at((*host)->reading.machine, *gpu, identity) != topo::kNone) mine.gpu = *gpu;
   if (!host.ok()) mine.problem = host.error().what;
+  if (!gpu.ok()) mine.problem = gpu.error().what;
   if (!config.flag(Setting::ignore_cpu_affinity)) mine.cpus = topo::calling_thread_affinity();
   RONDE_TRY(const std::vector<Bytes> parts, bootstrap.all_gather_parts(mine.pack()));
+  if (!gpu.ok()) return gpu.error();
   if (!host.ok()) return host.error();
+  if (!gpu->empty() && mine.gpu.empty()) {
+    RONDE_INFO(graph, "rank {} is placed by the CPUs that it may use: what is known of this host's machine does not show its GPU {}", bootstrap.rank(), *gpu);
+  }
   std::vector<Whereabouts> all;
   for (const Bytes& part : parts) {
     RONDE_TRY(all.emplace_back(), Whereabouts::unpack(part, all.size()));
@@ -93,8 +103,14 @@ Result<std::vector<Whereabouts>> whereabouts(Bootstrap& bootstrap, const Config&
   return all;
 }
 
-/// The machine that this rank contributes, as text: its host's if no lower rank has the same, with the host's CPU ranks if it is the
-/// host's first.
+/// Whether the rank is placed on its GPU: the first of those that have it.
+bool on_gpu(const std::vector<Whereabouts>& all, size_t rank) {
+  const auto same = [&](const Whereabouts& other) { return other.host == all[rank].host && other.gpu == all[rank].gpu; };
+  return !all[rank].gpu.empty() && std::none_of(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(rank), same);
+}
+
+/// The machine that this rank contributes, as text: its host's if no lower rank has the same, with the ranks on GPUs that see
+/// it, and with the host's CPU ranks if it is the host's first.
 std::string contribution(const std::vector<Whereabouts>& all, int rank, const Host& host) {
   const auto me = static_cast<size_t>(rank);
   bool first_of_host = true;
@@ -103,20 +119,26 @@ std::string contribution(const std::vector<Whereabouts>& all, int rank, const Ho
     if (all[lower].machine == all[me].machine) return "";
     first_of_host = false;
   }
-  if (!first_of_host) return topo::to_text(host.reading.machine);
+  topo::Machine machine = host.reading.machine;
   std::vector<topo::RankAffinity> ranks;
   for (size_t r = 0; r < all.size(); ++r) {
-    if (all[r].host == all[me].host) ranks.push_back({static_cast<int>(r), all[r].cpus});
+    if (all[r].host != all[me].host) continue;
+    if (!on_gpu(all, r)) {
+      ranks.push_back({static_cast<int>(r), all[r].cpus});
+    } else if (all[r].machine == all[me].machine) {
+      topo::set_gpu_rank(machine, topo::gpu_at(machine, all[r].gpu, all[me].host), static_cast<int>(r));
+    }
   }
-  return topo::to_text(topo::with_cpu_ranks(host.reading.machine, host.cpus, ranks, all[me].host).machine);
+  return topo::to_text(first_of_host ? topo::with_cpu_ranks(machine, host.cpus, ranks, all[me].host).machine : machine);
 }
 
 std::vector<topo::NodeId> devices_of(const topo::Machine& machine, int ranks) {
   std::vector<topo::NodeId> devices(static_cast<size_t>(ranks), topo::kNone);
-  for (const topo::NodeId id : machine.of_kind(topo::NodeKind::cpu_rank)) {
-    const int rank = machine.cpu_rank(id).rank;
+  const auto note = [&](int rank, topo::NodeId id) {
     if (rank >= 0 && rank < ranks) devices[static_cast<size_t>(rank)] = id;
-  }
+  };
+  for (const topo::NodeId id : machine.of_kind(topo::NodeKind::cpu_rank)) note(machine.cpu_rank(id).rank, id);
+  for (const topo::NodeId id : machine.of_kind(topo::NodeKind::gpu)) note(machine.gpu(id).rank, id);
   return devices;
 }
 
@@ -273,10 +295,10 @@ Channel Layout::channel(int index, bool tree) const {
   return {index, tree ? chains[i % chains.size()] : rings[i % rings.size()].ring, nodes.several() ? node_of : std::vector<int>()};
 }
 
-Result<std::shared_ptr<const Layout>> lay_out(Bootstrap& bootstrap, const Config& config) {
+Result<std::shared_ptr<const Layout>> lay_out(Bootstrap& bootstrap, const Config& config, const Result<std::string>& gpu) {
   const uint64_t identity = host_identity(config);
-  const auto host = host_of_process(config, identity);
-  RONDE_TRY(const std::vector<Whereabouts> all, whereabouts(bootstrap, config, identity, host));
+  const auto host = host_of_process(config, identity, gpu.ok() && !gpu->empty());
+  RONDE_TRY(const std::vector<Whereabouts> all, whereabouts(bootstrap, config, identity, host, gpu));
   const std::string mine = contribution(all, bootstrap.rank(), **host);
   const auto bytes = std::as_bytes(std::span(mine));
   RONDE_TRY(const std::vector<Bytes> texts, bootstrap.all_gather_parts({bytes.begin(), bytes.end()}));

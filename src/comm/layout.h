@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "base/config.h"
@@ -30,7 +31,9 @@ struct Layout {
 };
 
 /// Collective: each rank tells of its host and where it may run; one rank of each host, and those that see another machine than it,
-/// give theirs. Errors: the bootstrap's, a topology or graph file that is broken, orders asked for that are none.
-Result<std::shared_ptr<const Layout>> lay_out(Bootstrap& bootstrap, const Config& config);
+/// give theirs. `gpu`: the PCI address of this rank's GPU, which it is placed on where the machine shows it and no lower rank has it; "": none,
+/// or an error that has kept it from being known. Errors: that, the bootstrap's, a topology or graph file that is broken, orders asked for that are
+/// none.
+Result<std::shared_ptr<const Layout>> lay_out(Bootstrap& bootstrap, const Config& config, const Result<std::string>& gpu);
 
 }  // namespace ronde

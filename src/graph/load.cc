@@ -148,6 +148,15 @@ std::string describe(const Machine& machine, const Overload& overload) {
                      topo::to_string(machine.link(topo::link_of(overload.arc)).kind), overload.load, overload.capacity);
 }
 
+bool over_near_links(const Machine& machine, std::span<const Channel> channels) {
+  for (const Channel& channel : channels) {
+    for (const std::vector<ArcId>& hop : channel.hops) {
+      if (std::any_of(hop.begin(), hop.end(), [&](ArcId arc) { return !is_near_link(machine.link(topo::link_of(arc)).kind); })) return false;
+    }
+  }
+  return true;
+}
+
 int64_t total_rate(std::span<const Channel> channels) {
   int64_t total = 0;
   for (const Channel& channel : channels) total += channel.rate;

@@ -29,6 +29,9 @@ Load load_of(const topo::Machine& machine, std::span<const topo::NodeId> devices
 /// "gpu 3 to switch 0000:0f:02.0 (PCI): 48000 of 24000 MB/s"
 std::string describe(const topo::Machine& machine, const Overload& overload);
 
+/// Whether all hops lead over links between devices alone: NVLink, xGMI, inside a package. The network is left aside.
+bool over_near_links(const topo::Machine& machine, std::span<const Channel> channels);
+
 /// The sum of the channels' rates, in MB/s.
 int64_t total_rate(std::span<const Channel> channels);
 /// What is left of that sum when all rates are lowered alike until every link carries its load, rounded down; 0 with faults.

@@ -103,11 +103,19 @@ Result<std::optional<Reading>> described_host(const Config& config, const Chosen
   return std::optional<Reading>();
 }
 
+/// A library that stands for CUDA's driver may stand for NVML too.
+GpuDrivers drivers_of(const std::string& cuda) {
+  if (cuda.empty()) return load_gpu_drivers();
+  GpuDrivers drivers = load_gpu_drivers(cuda.c_str(), cuda.c_str());
+  if (drivers.nvml.init == nullptr) drivers.nvml = load_gpu_drivers(cuda.c_str()).nvml;
+  return drivers;
+}
+
 Result<Reading> running_host(const Config& config, Cpus cpus, Drivers drivers) {
   DetectOptions options;
   options.ignore_affinity = cpus == Cpus::of_host || config.flag(Setting::ignore_cpu_affinity);
   if (drivers == Drivers::asked && config.text(Setting::device) != "cpu") {
-    static const GpuDrivers loaded = load_gpu_drivers();
+    static const GpuDrivers loaded = drivers_of(config.text(Setting::cuda_library));
     options.drivers = &loaded;
   }
   if (config.flag(Setting::hwloc)) {

@@ -20,6 +20,7 @@
 #include "base/thread.h"
 #include "boot/interfaces.h"
 #include "boot/unique_id.h"
+#include "device/shared.h"
 #include "kernels/cpu/reduce.h"
 #include "ronde.h"
 #include "transport/net/net.h"
@@ -117,6 +118,23 @@ Json devices(const topo::Machine& machine) {
                     {"NVLink, xGMI", ""},
                     {"to the host", ""}});
   }
+  return rows;
+}
+
+Json gpus() {
+  const Result<const device::Driver*> driver = device::driver();
+  if (!driver.ok()) return fmt::format("cannot be used: {}", driver.error().what);
+  Json rows = Json::array();
+  int count = 0;
+  (*driver)->cuDeviceGetCount(&count);
+  for (int i = 0; i < count; ++i) {
+    const auto gpu = device::Gpu::open(i);
+    const std::string shares = gpu.ok() ? device::ShareableMemory::possible(**gpu) ? "descriptors (CUMEM)" : "legacy handles (IPC)" : "";
+    rows.push_back({{"GPU", gpu.ok() ? (*gpu)->name() : fmt::format("GPU {}", i)},
+                    {"memory between processes", shares},
+                    {"can be used", gpu.ok() ? "yes" : gpu.error().what}});
+  }
+  if (count == 0) return "there is none that this process may see";
   return rows;
 }
 

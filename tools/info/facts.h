@@ -17,6 +17,8 @@ Json library();
 Json host();
 /// GPUs, then the CPUs of NUMA nodes: where they are and what their links carry in each direction.
 Json devices(const topo::Machine& machine);
+/// What CUDA shows to this process and whether ranks can be on it; a text that says why where there is nothing.
+Json gpus();
 /// Ports of network adapters: speed, rail, NUMA node, and whether they access the memory of GPUs.
 Json network_adapters(const topo::Machine& machine);
 /// Addresses that the bootstrap would use, best first.

@@ -28,6 +28,7 @@ Json facts_of(const Result<std::vector<Pair>>& pairs) {
   facts["host"] = host();
   const auto reading = topo::machine_of_host(*current_config(), 0);
   facts["devices"] = reading.ok() ? devices(reading->machine) : Json(reading.error().what);
+  facts["GPUs as ranks"] = gpus();
   facts["network adapters"] = reading.ok() ? network_adapters(reading->machine) : Json(reading.error().what);
   facts["addresses for the bootstrap, best first"] = interfaces();
   facts["networks between hosts, best first"] = networks();

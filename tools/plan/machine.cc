@@ -11,20 +11,9 @@ namespace {
 
 constexpr int kMostCopies = 4096;
 
-bool is_fast(topo::LinkKind kind) {
-  return kind == topo::LinkKind::nvlink || kind == topo::LinkKind::xgmi || kind == topo::LinkKind::internal;
-}
-
 /// What the channels' hops lead over, the network aside.
 HopKind kind_of(const topo::Machine& machine, const std::vector<graph::Channel>& channels) {
-  for (const graph::Channel& channel : channels) {
-    for (const std::vector<topo::ArcId>& hop : channel.hops) {
-      for (const topo::ArcId arc : hop) {
-        if (!is_fast(machine.link(topo::link_of(arc)).kind)) return HopKind::pci;
-      }
-    }
-  }
-  return HopKind::nvlink;
+  return graph::over_near_links(machine, channels) ? HopKind::nvlink : HopKind::pci;
 }
 
 }  // namespace
