@@ -162,3 +162,13 @@ TEST_CASE("paths: a GPU that the machine does not show is placed by the CPUs", "
   CHECK(contains(log, "rank 3 is placed by the CPUs that it may use: what is known of this host's machine does not show its GPU nowhere"));
   CHECK_FALSE(contains(log, "rank 2 is placed by the CPUs"));
 }
+
+TEST_CASE("paths: ronde-info tells which GPUs ranks can be on", "[gpu-paths]") {
+  RONDE_NEED_GPUS();
+  if (!emulated()) RONDE_SKIP("the machine's GPUs have other names");
+  const Outcome with = run_command("env RONDE_EMU_DEVICES=2 " + built_file("tools/ronde-info"));
+  INFO(with.out << with.err);
+  CHECK(contains(with.out, "GPU 1 (Emulated GPU, 00E0:02:00.0) descriptors (CUMEM)      yes"));
+  CHECK(contains(run_command("env RONDE_EMU_VMM=0 " + built_file("tools/ronde-info")).out, "legacy handles (IPC)"));
+  CHECK(contains(run_command("env RONDE_EMU_DEVICES=0 " + built_file("tools/ronde-info")).out, "cannot be used: CUDA's driver finds no GPU"));
+}

@@ -54,6 +54,11 @@ TEST_CASE("ronde-info: the devices and network adapters of the machine, and why 
   CHECK(contains(broken.out, "/nonexistent/machine"));
 }
 
+TEST_CASE("ronde-info: why ranks cannot be on GPUs", "[ronde-info]") {
+  const auto facts = nlohmann::json::parse(info("RONDE_CUDA_LIBRARY=/nonexistent/libcuda.so.1", "--json").out);
+  CHECK(contains(facts.at("GPUs as ranks").get<std::string>(), "cannot be used: loading CUDA's driver: /nonexistent/libcuda.so.1"));
+}
+
 TEST_CASE("ronde-info: in a job rank 0 speaks for all", "[ronde-info]") {
   const Outcome outcome = info(built_file("tools/ronde-run") + " -n 3 --no-prefix");
   INFO(outcome.err);
