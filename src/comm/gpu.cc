@@ -153,6 +153,7 @@ Result<> Communicator::make_gpu_rank(std::shared_ptr<const device::Gpu> gpu) {
   request.heap = kHeap;
   request.forbidden = forbidden_peers(*config_, *layout_, rank_);
   if (config_->flag(Setting::shm_disable)) request.no_host = config_->source(Setting::shm_disable) + "=1";
+  request.descriptors = config_->flag(Setting::cumem_enable);
   request.patience = config_->seconds(Setting::init_timeout);
   request.abort = &boot_abort_;
   RONDE_TRY(std::unique_ptr<gpu::Slab> slab, gpu::Slab::make(request));

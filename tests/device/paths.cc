@@ -84,6 +84,7 @@ TEST_CASE("paths: between GPUs of two processes", "[gpu-paths]") {
   const auto wanted = GENERATE(values<Wanted>({
       {"", "P2P/CUDA", "P2P/CUMEM"},
       {"RONDE_EMU_VMM=0", "P2P/CUDA", "P2P/IPC"},
+      {"NCCL_CUMEM_ENABLE=0", "P2P/CUDA", "P2P/IPC"},
       {"RONDE_EMU_PEERS=0,1/2,3", "P2P/CUDA", kNoAccess},
       {"RONDE_EMU_VMM=0 RONDE_EMU_PEERS=none", kNoAccess, kNoAccess},
       {"NCCL_P2P_DISABLE=1", "SHM/CUDA, since NCCL_P2P_DISABLE=1", "SHM/CUDA, since NCCL_P2P_DISABLE=1"},

@@ -110,7 +110,7 @@ class Connecting {
   Result<> allocate() {
     several_ = std::any_of(all_.begin(), all_.end(), [&](const Told& other) { return other.process != mine().process; });
     const size_t bytes = slab_->heap_at() + std::max(request_.heap, 2 * kProbe * static_cast<size_t>(ranks_));
-    if (several_ && device::ShareableMemory::possible(*gpu_)) {
+    if (several_ && request_.descriptors && device::ShareableMemory::possible(*gpu_)) {
       RONDE_TRY(slab_->shareable_, device::ShareableMemory::make(gpu_, bytes));
       RONDE_TRY(memory_descriptor_, slab_->shareable_.descriptor());
       slab_->area_ = {slab_->shareable_.address(), slab_->shareable_.bytes(), 0};

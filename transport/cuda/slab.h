@@ -40,6 +40,8 @@ struct SlabRequest {
   std::vector<std::string> forbidden;
   /// Why queues may not lie in host memory; "": they may.
   std::string no_host;
+  /// Device memory goes to other processes as descriptors, where driver and GPU can; otherwise by legacy handles.
+  bool descriptors = true;
   double patience = 0;  ///< seconds for peers to give descriptors; 0: for ever
   const AbortWord* abort = nullptr;
 };
