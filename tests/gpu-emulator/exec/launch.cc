@@ -96,7 +96,7 @@ class Runner {
   void run() {
     fill();
     while (!blocks_.empty() && launch_.error.empty()) {
-      if (stop_.load(std::memory_order_relaxed)) return give_up("stopped");
+      if (stopped()) return give_up("stopped");
       if (late()) return give_up(fmt::format("not at its end after {} ms", launch_.options.limit_ms));
       round();
     }
@@ -161,7 +161,7 @@ class Runner {
       Warp& warp = *block.warps[(start + w) % n];
       if (warp.live == 0) continue;
       const bool ran = warp.run(static_cast<int>(100 + random() % 400));
-      if (launch_.model) launch_.model->after_slice(warp);
+      progress |= launch_.model && launch_.model->after_slice(warp);
       if (!launch_.error.empty()) return true;
       runnable |= ran || warp.live == 0;
       progress |= (ran && (!warp.fruitless || warp.hopeful)) || warp.live == 0;
@@ -194,6 +194,8 @@ class Runner {
     const timespec pause{0, microseconds * 1000};
     nanosleep(&pause, nullptr);
   }
+
+  bool stopped() const { return stop_.load(std::memory_order_relaxed); }
 
   bool late() {
     if (launch_.options.limit_ms == 0) return false;

@@ -25,8 +25,8 @@ class Model {
   virtual void barrier_arrive(Warp& warp, uint32_t lanes, uint32_t barrier) = 0;
   /// A barrier is complete; those that wait there are about to go on.
   virtual void barrier_release(Block& block, uint32_t barrier) = 0;
-  /// A slice of the warp has ended.
-  virtual void after_slice(Warp& warp) = 0;
+  /// A slice of the warp has ended. True while stores of its block are under way: there is something to wait for.
+  virtual bool after_slice(Warp& warp) = 0;
   /// All threads of the block have ended; its shared memory goes.
   virtual void end_block(Block& block) = 0;
 };

@@ -182,9 +182,7 @@ class RaceModel : public Model {
     met.clear();
   }
 
-  void after_slice(Warp& warp) override {
-    if (inner_) inner_->after_slice(warp);
-  }
+  bool after_slice(Warp& warp) override { return inner_ && inner_->after_slice(warp); }
 
   void end_block(Block& block) override {
     if (inner_) inner_->end_block(block);

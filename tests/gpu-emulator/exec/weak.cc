@@ -159,12 +159,13 @@ class WeakModel : public Model {
   void barrier_arrive(Warp& warp, uint32_t, uint32_t) override { release(warp, Reach::block); }
   void barrier_release(Block&, uint32_t) override {}
 
-  void after_slice(Warp& warp) override {
+  bool after_slice(Warp& warp) override {
     BlockState& block = state(*warp.block);
     Buffer& own = block.of_warps[warp.index];
     if (warp.live == 0) write_all(block, own);
     if (!own.empty() && random() % 4 == 0) leave(block, own, random() % own.size());
     if (!block.buffer.empty() && random() % 8 == 0) leave(block, block.buffer, random() % block.buffer.size());
+    return !own.empty() || !block.buffer.empty();
   }
 
   void end_block(Block& of) override {
