@@ -41,21 +41,35 @@ struct Double {
   static __device__ Value decode(Bits bits) { return __longlong_as_double(static_cast<long long>(bits)); }
   static __device__ Bits encode(Value v) { return v != v ? kNan : static_cast<Bits>(__double_as_longlong(v)); }
 };
+
+/// As narrow() of kernels/cpu/floats.h, for numbers only, without a branch: the kernel does it for many elements at once.
 template <class Format>
-__device__ inline uint8_t narrow_small(float v, uint8_t nan) {
-#if __CUDA_ARCH__ >= 890
-  if (v != v) return nan;
-  return static_cast<uint8_t>(std::is_same_v<Format, E4m3Format> ? ptx::narrow_e4m3(v, 0) : ptx::narrow_e5m2(v, 0));
-#else
-  return static_cast<uint8_t>(narrow<Format>(v, nan));
-#endif
+__device__ inline uint32_t narrow_number(float v) {
+  constexpr int kDropped = 23 - Format::mantissa_bits;
+  constexpr uint32_t kLeast = static_cast<uint32_t>(128 - Format::bias) << 23;                               // the least normal number, as a float
+  constexpr uint32_t kSteps = static_cast<uint32_t>(127 + 24 - Format::bias - Format::mantissa_bits) << 23;  // a float whose last bit is the format's step
+  const uint32_t bits = __float_as_uint(v);
+  const uint32_t magnitude = bits & 0x7fffffff;
+  const uint32_t steps = __float_as_uint(__uint_as_float(magnitude) + __uint_as_float(kSteps)) - kSteps;  // of a subnormal number
+  const uint32_t normal = ((magnitude + (1u << (kDropped - 1)) - 1 + (magnitude >> kDropped & 1)) >> kDropped) - ((127 - Format::bias) << Format::mantissa_bits);
+  return (bits >> 24 & 0x80) | (magnitude < kLeast ? steps : normal < Format::largest ? normal : Format::largest);
 }
 struct E4m3 {
   using Bits = uint8_t;
   using Value = float;
   static constexpr Bits kSign = 0x80, kTop = 0x7e, kNan = kNanE4m3;
-  static __device__ Value decode(Bits bits) { return widen<E4m3Format>(bits); }
-  static __device__ Bits encode(Value v) { return narrow_small<E4m3Format>(v, kNan); }
+  /// As a half of the same bits, whose exponent's bias is larger by 8.
+  static __device__ Value decode(Bits bits) {
+    const float scaled = ptx::widen_half(static_cast<uint16_t>((bits & 0x80) << 8 | (bits & 0x7f) << 7));
+    return (bits & 0x7f) > kTop ? __uint_as_float(kNanFloat) : scaled * 256.0f;
+  }
+  static __device__ Bits encode(Value v) {
+#if __CUDA_ARCH__ >= 890
+    return v != v ? kNan : static_cast<Bits>(ptx::narrow_e4m3(v, 0));
+#else
+    return v != v ? kNan : static_cast<Bits>(narrow_number<E4m3Format>(v));
+#endif
+  }
 };
 struct E5m2 {
   using Bits = uint8_t;
@@ -63,107 +77,115 @@ struct E5m2 {
   static constexpr Bits kSign = 0x80, kTop = 0x7c, kNan = kNanE5m2;
   /// The upper byte of a half.
   static __device__ Value decode(Bits bits) { return ptx::widen_half(static_cast<uint16_t>(bits << 8)); }
-  static __device__ Bits encode(Value v) { return narrow_small<E5m2Format>(v, kNan); }
+  static __device__ Bits encode(Value v) {
+#if __CUDA_ARCH__ >= 890
+    return v != v ? kNan : static_cast<Bits>(ptx::narrow_e5m2(v, 0));
+#else
+    return v != v ? kNan : static_cast<Bits>(narrow_number<E5m2Format>(v));
+#endif
+  }
 };
 
-/// What a call multiplies by before and divides by after.
-struct Scale {
-  int pre = -1;  ///< operand that is multiplied by `factor`; -1: none
-  uint64_t factor = 0;
-  uint32_t divisor = 1;
+// An operation keeps an Acc for each element, begins it with the first operand, adds the others, and finishes. kScaled: an operand may be
+// multiplied by a factor before. kDivided: an Acc may be divided at the end.
+
+struct Operation {
+  static constexpr bool kScaled = false, kDivided = false;
+  template <class Bits>
+  static __device__ Bits multiply(Bits b, Bits) {
+    return b;
+  }
+  template <class Acc>
+  static __device__ Acc divide(Acc acc, uint32_t) {
+    return acc;
+  }
 };
 
-// An operation keeps an Acc for each element, begins it with the first operand, adds the others, and finishes.
-
-template <class E, bool kProd>
+template <class E>
 struct RealSum {
   using Bits = typename E::Bits;
   using Acc = typename E::Value;
-  static __device__ Acc begin(Bits b, const Scale& s, int index) { return operand(b, s, index); }
-  static __device__ Acc add(Acc acc, Bits b, const Scale& s, int index) {
-    if constexpr (kProd) return acc * E::decode(b);
-    return acc + operand(b, s, index);
-  }
-  static __device__ Bits finish(Acc acc, const Scale& s) {
-    if constexpr (!kProd) {
-      if (s.divisor != 1) acc /= static_cast<Acc>(s.divisor);
-    }
-    return E::encode(acc);
-  }
+  static constexpr bool kScaled = true, kDivided = true;
+  static __device__ Bits multiply(Bits b, Bits factor) { return E::encode(E::decode(b) * E::decode(factor)); }
+  static __device__ Acc begin(Bits b) { return E::decode(b); }
+  static __device__ Acc add(Acc acc, Bits b) { return acc + E::decode(b); }
+  static __device__ Acc divide(Acc acc, uint32_t divisor) { return acc / static_cast<Acc>(divisor); }
+  static __device__ Bits finish(Acc acc) { return E::encode(acc); }
+};
 
- private:
-  static __device__ Acc operand(Bits b, const Scale& s, int index) {
-    const Acc value = E::decode(b);
-    if (kProd || s.pre != index) return value;
-    return E::decode(E::encode(value * E::decode(static_cast<Bits>(s.factor))));
-  }
+template <class E>
+struct RealProd : Operation {
+  using Bits = typename E::Bits;
+  using Acc = typename E::Value;
+  static __device__ Acc begin(Bits b) { return E::decode(b); }
+  static __device__ Acc add(Acc acc, Bits b) { return acc * E::decode(b); }
+  static __device__ Bits finish(Acc acc) { return E::encode(acc); }
 };
 
 /// max and min of a floating-point type, by the order of the bits: -0 before +0, and NaN beyond all numbers on the side that wins.
 template <class E, bool kMax>
-struct RealPick {
+struct RealPick : Operation {
   using Bits = typename E::Bits;
   using Acc = Bits;
   static constexpr Bits kMagnitude = static_cast<Bits>(E::kSign - 1);
   static constexpr Bits kWins = kMax ? static_cast<Bits>(~Bits{0}) : Bits{0};
-  static __device__ Acc begin(Bits b, const Scale&, int) {
+  static __device__ Acc begin(Bits b) {
     if ((b & kMagnitude) > E::kTop) return kWins;
     return static_cast<Bits>((b & E::kSign) != 0 ? ~b : b | E::kSign);
   }
-  static __device__ Acc add(Acc acc, Bits b, const Scale& s, int index) {
-    const Acc other = begin(b, s, index);
+  static __device__ Acc add(Acc acc, Bits b) {
+    const Acc other = begin(b);
     return kMax ? (acc < other ? other : acc) : (other < acc ? other : acc);
   }
-  static __device__ Bits finish(Acc acc, const Scale&) {
+  static __device__ Bits finish(Acc acc) {
     if (acc == kWins) return E::kNan;
     return static_cast<Bits>((acc & E::kSign) != 0 ? acc & kMagnitude : ~acc);
   }
 };
 
 /// sum and prod of integers; T is unsigned, so that it wraps.
-template <class T, bool kProd>
-struct IntegerSum {
+template <class T>
+struct IntegerSum : Operation {
   using Bits = T;
   using Acc = T;
-  static __device__ Acc begin(Bits b, const Scale& s, int index) {
-    return static_cast<T>(!kProd && s.pre == index ? b * static_cast<T>(s.factor) : b);
-  }
-  static __device__ Acc add(Acc acc, Bits b, const Scale& s, int index) {
-    return static_cast<T>(kProd ? acc * b : acc + begin(b, s, index));
-  }
-  static __device__ Bits finish(Acc acc, const Scale&) { return acc; }
+  static constexpr bool kScaled = true;
+  static __device__ Bits multiply(Bits b, Bits factor) { return static_cast<T>(b * factor); }
+  static __device__ Acc begin(Bits b) { return b; }
+  static __device__ Acc add(Acc acc, Bits b) { return static_cast<T>(acc + b); }
+  static __device__ Bits finish(Acc acc) { return acc; }
+};
+template <class T>
+struct IntegerProd : Operation {
+  using Bits = T;
+  using Acc = T;
+  static __device__ Acc begin(Bits b) { return b; }
+  static __device__ Acc add(Acc acc, Bits b) { return static_cast<T>(acc * b); }
+  static __device__ Bits finish(Acc acc) { return acc; }
 };
 
 /// T is signed or not, as the element is.
 template <class T, bool kMax>
-struct IntegerPick {
+struct IntegerPick : Operation {
   using Bits = std::make_unsigned_t<T>;
   using Acc = T;
-  static __device__ Acc begin(Bits b, const Scale&, int) { return static_cast<T>(b); }
-  static __device__ Acc add(Acc acc, Bits b, const Scale&, int) {
+  static __device__ Acc begin(Bits b) { return static_cast<T>(b); }
+  static __device__ Acc add(Acc acc, Bits b) {
     const T other = static_cast<T>(b);
     return kMax ? (acc < other ? other : acc) : (other < acc ? other : acc);
   }
-  static __device__ Bits finish(Acc acc, const Scale&) { return static_cast<Bits>(acc); }
+  static __device__ Bits finish(Acc acc) { return static_cast<Bits>(acc); }
 };
 
 /// An exact sum in Wide, divided at the end, truncating toward zero.
 template <class T, class Wide>
-struct IntegerAverage {
+struct IntegerAverage : Operation {
   using Bits = std::make_unsigned_t<T>;
   using Acc = Wide;
-  static __device__ Acc begin(Bits b, const Scale&, int) { return static_cast<T>(b); }
-  static __device__ Acc add(Acc acc, Bits b, const Scale&, int) { return acc + static_cast<Wide>(static_cast<T>(b)); }
-  static __device__ Bits finish(Acc acc, const Scale& s) { return static_cast<Bits>(acc / static_cast<Wide>(s.divisor)); }
-};
-
-/// Bytes that nothing is done to. One operand.
-struct Copy {
-  using Bits = uint32_t;
-  using Acc = uint32_t;
-  static __device__ Acc begin(Bits b, const Scale&, int) { return b; }
-  static __device__ Acc add(Acc acc, Bits, const Scale&, int) { return acc; }
-  static __device__ Bits finish(Acc acc, const Scale&) { return acc; }
+  static constexpr bool kDivided = true;
+  static __device__ Acc begin(Bits b) { return static_cast<T>(b); }
+  static __device__ Acc add(Acc acc, Bits b) { return acc + static_cast<Wide>(static_cast<T>(b)); }
+  static __device__ Acc divide(Acc acc, uint32_t divisor) { return acc / static_cast<Wide>(divisor); }
+  static __device__ Bits finish(Acc acc) { return static_cast<Bits>(acc); }
 };
 
 }  // namespace ronde::gpu

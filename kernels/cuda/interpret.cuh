@@ -11,7 +11,7 @@ namespace ronde::gpu {
 
 constexpr uint32_t kFullWarp = 0xffffffffu;
 constexpr uint32_t kLooksBetweenStops = 32;  ///< fruitless looks between two at the abort word, which lies in the host's memory
-constexpr uint32_t kLongWait = 1u << 16;     ///< fruitless looks after which a group says why it stands still
+constexpr uint64_t kLongWait = 50'000'000;   ///< nanoseconds without a lane that can go on after which a group says why it stands still
 
 struct LaneState {
   uint64_t moves;
@@ -119,7 +119,8 @@ __device__ inline void tell_stand(const Block& block, const Team& team, uint32_t
   Stand& stand = status_of(*part.call).stands[blockIdx.x % 64 * kWarps + team.number];
   if (waiting) {
     stand.sequence = part.sequence;
-    stand.lane = lane;
+    stand.channel = block.list[state.at].channel;
+    stand.lane = static_cast<uint16_t>(lane);
     stand.slice = state.slice;
     stand.move = state.move;
     stand.peer = port.peer;
@@ -132,6 +133,7 @@ __device__ inline void tell_stand(const Block& block, const Team& team, uint32_t
 __device__ inline uint32_t find_work(const Block& block, const Team& team, uint32_t after) {
   const uint32_t mine = (block.lane_count - team.number + team.teams - 1) / team.teams;
   uint32_t told = kEnded, lacking = 0;
+  uint64_t since = 0;
   for (uint32_t looks = 1;; ++looks) {
     uint32_t left = kEnded;
     for (uint32_t k = 1; k <= mine; ++k) {
@@ -148,7 +150,9 @@ __device__ inline uint32_t find_work(const Block& block, const Team& team, uint3
     if (left == kEnded) return kEnded;
     if (looks % kLooksBetweenStops != 0) continue;
     if (__any_sync(kFullWarp, stopped(*block.parts[0].call))) return kStopped;
-    if (looks >= kLongWait && told == kEnded) tell_stand(block, team, told = left, lacking, true);
+    const uint64_t now = ptx::nanoseconds();
+    if (since == 0) since = now;
+    if (now - since >= kLongWait && told == kEnded) tell_stand(block, team, told = left, lacking, true);
   }
 }
 
@@ -235,14 +239,15 @@ __device__ inline bool prepare(const Block& block, uint32_t number, Piece* piece
     if (has_dst) put(sources, part.table.address(move.dst, move.dst_block + lane.piece) + at);
     piece->sources = sources;
     piece->places = move.out_count + (has_dst ? 1 : 0);
-    piece->bytes = bytes;
-    piece->scale.pre = call.premultiplied != 0 && move.src == Buf::input ? static_cast<int>(src_at) : -1;
-    if (piece->scale.pre >= 0) piece->scale.factor = factor_of(call);
-    piece->scale.divisor = call.average != 0 && (move.flags & kMoveFinal) != 0 ? call.divisor : 1;
-    piece->plain = sources == 1 && piece->scale.pre < 0 && piece->scale.divisor == 1;
+    piece->bytes = static_cast<uint32_t>(bytes);
+    piece->multiplied = call.premultiplied != 0 && move.src == Buf::input ? src_at : kNoSource;
+    if (piece->multiplied != kNoSource) piece->factor = factor_of(call);
+    piece->divisor = call.average != 0 && (move.flags & kMoveFinal) != 0 ? call.divisor : 1;
+    piece->plain = sources == 1 && piece->multiplied == kNoSource && piece->divisor == 1;
   }
-  const bool odd = __any_sync(kFullWarp, low % 16 != 0);
-  if (thread == 0) piece->aligned = odd ? 0 : 1;
+  uint32_t width = 1;
+  while (width < 16 && !__any_sync(kFullWarp, (low & width) != 0)) width *= 2;
+  if (thread == 0) piece->width = width;
   return __all_sync(kFullWarp, fits);
 }
 
@@ -319,8 +324,12 @@ __device__ bool run_lanes(const Block& block, const Team& team, Piece* piece, ui
     team.sync();
     const uint32_t lane = *job;
     if (lane >= kEnded) return lane == kEnded;
-    if (piece->places != 0) fold<Op>(*piece, place, team.thread, team.threads());
-    const uint64_t bytes = piece->bytes;
+    if (piece->plain != 0) {
+      copy(*piece, place, team.thread, team.threads());
+    } else {
+      fold<Op>(*piece, place, team.thread, team.threads());
+    }
+    const uint32_t bytes = piece->bytes;
     team.sync();
     if (team.leads()) publish(block, lane, bytes);
   }

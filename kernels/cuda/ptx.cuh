@@ -39,21 +39,41 @@ __device__ inline bool claim(uint64_t at) {
   return before == 0;
 }
 
+/// The GPU's clock; a tick may be a microsecond.
+__device__ inline uint64_t nanoseconds() {
+  uint64_t value;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(value));
+  return value;
+}
+
 /// 16 bytes: the widest access that all GPUs have.
 struct alignas(16) Vec {
   uint32_t word[4];
 };
-__device__ inline Vec load_vec(uint64_t at) {
-  Vec v;
+// Data, in units of 16 to 1 bytes. Ordered by the acquires, releases and barriers around them alone.
+__device__ inline void load(uint64_t at, Vec* v) {
   asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(v.word[0]), "=r"(v.word[1]), "=r"(v.word[2]), "=r"(v.word[3])
+               : "=r"(v->word[0]), "=r"(v->word[1]), "=r"(v->word[2]), "=r"(v->word[3])
                : "l"(at)
                : "memory");
-  return v;
 }
-__device__ inline void store_vec(uint64_t at, const Vec& v) {
+__device__ inline void load(uint64_t at, uint64_t* v) { asm volatile("ld.global.u64 %0, [%1];" : "=l"(*v) : "l"(at) : "memory"); }
+__device__ inline void load(uint64_t at, uint32_t* v) { asm volatile("ld.global.u32 %0, [%1];" : "=r"(*v) : "l"(at) : "memory"); }
+__device__ inline void load(uint64_t at, uint16_t* v) { asm volatile("ld.global.u16 %0, [%1];" : "=h"(*v) : "l"(at) : "memory"); }
+__device__ inline void load(uint64_t at, uint8_t* v) {
+  uint32_t wide;
+  asm volatile("ld.global.u8 %0, [%1];" : "=r"(wide) : "l"(at) : "memory");
+  *v = static_cast<uint8_t>(wide);
+}
+__device__ inline void store(uint64_t at, const Vec& v) {
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(at), "r"(v.word[0]), "r"(v.word[1]), "r"(v.word[2]), "r"(v.word[3])
                : "memory");
+}
+__device__ inline void store(uint64_t at, uint64_t v) { asm volatile("st.global.u64 [%0], %1;" ::"l"(at), "l"(v) : "memory"); }
+__device__ inline void store(uint64_t at, uint32_t v) { asm volatile("st.global.u32 [%0], %1;" ::"l"(at), "r"(v) : "memory"); }
+__device__ inline void store(uint64_t at, uint16_t v) { asm volatile("st.global.u16 [%0], %1;" ::"l"(at), "h"(v) : "memory"); }
+__device__ inline void store(uint64_t at, uint8_t v) {
+  asm volatile("st.global.u8 [%0], %1;" ::"l"(at), "r"(static_cast<uint32_t>(v)) : "memory");
 }
 
 /// Waits for `threads` threads (a multiple of a warp) at barrier `id`; what they stored before, all of them see after it.

@@ -3,21 +3,26 @@
 
 using namespace ronde::gpu;
 
-// At most 512 threads in a block, of which one is on a multiprocessor: 96 registers are not exceeded.
+// A block has 512 threads and a multiprocessor to itself. What holds at 96 registers leaves room beside it.
+#if RONDE_FAMILY == 1 || RONDE_FAMILY == 3 || RONDE_FAMILY == 6 || RONDE_FAMILY >= 8
+#define RONDE_REGISTERS 128
+#else
+#define RONDE_REGISTERS 96
+#endif
 #define RONDE_KERNEL(name, ...)                                                                                  \
-  extern "C" __global__ void __maxnreg__(96) name(const __grid_constant__ ronde::gpu::Launch launch) { \
+  extern "C" __global__ void __maxnreg__(RONDE_REGISTERS) name(const __grid_constant__ ronde::gpu::Launch launch) { \
     interpret<__VA_ARGS__>(launch);                                                      \
   }
 
 #define RONDE_REAL(name, E)                                \
-  RONDE_KERNEL(ronde_##name##_sum, RealSum<E, false>)      \
-  RONDE_KERNEL(ronde_##name##_prod, RealSum<E, true>)      \
+  RONDE_KERNEL(ronde_##name##_sum, RealSum<E>)      \
+  RONDE_KERNEL(ronde_##name##_prod, RealProd<E>)      \
   RONDE_KERNEL(ronde_##name##_max, RealPick<E, true>)      \
   RONDE_KERNEL(ronde_##name##_min, RealPick<E, false>)
 
 #define RONDE_INTEGER(bits, Wide)                                         \
-  RONDE_KERNEL(ronde_uint##bits##_sum, IntegerSum<uint##bits##_t, false>) \
-  RONDE_KERNEL(ronde_uint##bits##_prod, IntegerSum<uint##bits##_t, true>) \
+  RONDE_KERNEL(ronde_uint##bits##_sum, IntegerSum<uint##bits##_t>) \
+  RONDE_KERNEL(ronde_uint##bits##_prod, IntegerProd<uint##bits##_t>) \
   RONDE_KERNEL(ronde_uint##bits##_max, IntegerPick<uint##bits##_t, true>) \
   RONDE_KERNEL(ronde_uint##bits##_min, IntegerPick<uint##bits##_t, false>) \
   RONDE_KERNEL(ronde_int##bits##_max, IntegerPick<int##bits##_t, true>)   \
@@ -26,9 +31,9 @@ using namespace ronde::gpu;
   RONDE_KERNEL(ronde_int##bits##_avg, IntegerAverage<int##bits##_t, Wide>)
 
 #if RONDE_FAMILY == 0
-RONDE_KERNEL(ronde_copy, Copy)
+RONDE_KERNEL(ronde_copy, IntegerSum<uint8_t>)
 #elif RONDE_FAMILY == 1
-RONDE_INTEGER(8, long long)
+RONDE_INTEGER(8, int)
 #elif RONDE_FAMILY == 2
 RONDE_INTEGER(32, long long)
 #elif RONDE_FAMILY == 3
