@@ -14,15 +14,15 @@
 namespace emu {
 namespace {
 
-/// Stores that a warp may have under way before one has to leave.
+/// Stores that a warp, or the block, may have under way before one has to leave.
 constexpr size_t kUnderWay = 24;
 
 /// The lanes' pieces of one store, or one piece of it where vectors are torn.
 struct Pending {
   uint32_t bytes = 0, count = 0;
   uint64_t begin = ~uint64_t{0}, end = 0;  ///< what all pieces span
-  std::array<uint64_t, kLanes> at{};
-  alignas(16) std::array<std::byte, kLanes * 32> data{};
+  std::array<uint64_t, kLanes> at;
+  alignas(16) std::array<std::byte, kLanes * 32> data;
 
   void add(uint64_t address, const std::byte* from) {
     at[count] = address;
@@ -105,9 +105,18 @@ class WeakModel : public Model {
         copy_pieces(lane, reinterpret_cast<const std::byte*>(from[i]), bytes);
         if (options_.stale_loads) block.cache.refresh(from[i], bytes, lane);
       }
-      for (const auto& pending : block.buffer) pending->overlay(from[i], bytes, lane);
-      for (const auto& pending : block.of_warps[warp.index]) pending->overlay(from[i], bytes, lane);
     });
+    uint64_t begin = ~uint64_t{0}, end = 0;
+    lanes(warp.mask, [&](unsigned i) {
+      begin = std::min(begin, from[i]);
+      end = std::max(end, from[i] + bytes);
+    });
+    for (const Buffer* buffer : {&block.buffer, &block.of_warps[warp.index]}) {
+      for (const auto& pending : *buffer) {
+        if (begin >= pending->end || end <= pending->begin) continue;
+        lanes(warp.mask, [&](unsigned i) { pending->overlay(from[i], bytes, to + size_t{i} * bytes); });
+      }
+    }
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (in.order == Order::acquire && in.reach != Reach::block) block.cache.drop();
   }
@@ -118,17 +127,12 @@ class WeakModel : public Model {
     if (options_.stale_loads) lanes(warp.mask, [&](unsigned i) { block.cache.refresh(to[i], bytes, from + size_t{i} * bytes); });
     const uint32_t piece = options_.harsh_vectors ? std::min(bytes, 8u) : bytes;
     Buffer& buffer = block.of_warps[warp.index];
-    if (options_.harsh_vectors) {
-      lanes(warp.mask, [&](unsigned i) {
-        for (uint32_t at = 0; at < bytes; at += piece) push(buffer, piece).add(to[i] + at, from + size_t{i} * bytes + at);
-      });
-    } else {
+    for (uint32_t at = 0; at < bytes; at += piece) {
       Pending& made = push(buffer, piece);
-      lanes(warp.mask, [&](unsigned i) { made.add(to[i], from + size_t{i} * bytes); });
+      lanes(warp.mask, [&](unsigned i) { made.add(to[i] + at, from + size_t{i} * bytes + at); });
     }
     if (!options_.weak_stores) return write_all(block, buffer);
-    const size_t limit = options_.harsh_vectors ? kUnderWay * kLanes : kUnderWay;
-    while (buffer.size() > limit) leave(block, buffer, random() % buffer.size());
+    shrink(block, buffer);
   }
 
   void before_atomic(Warp& warp, const Instruction& in, const Addresses& at, uint32_t bytes) override {
@@ -193,7 +197,7 @@ class WeakModel : public Model {
   }
 
   Pending& push(Buffer& buffer, uint32_t bytes) {
-    buffer.push_back(std::make_unique<Pending>());
+    buffer.emplace_back(new Pending);  // its pieces are not set to zero first
     buffer.back()->bytes = bytes;
     return *buffer.back();
   }
@@ -221,6 +225,10 @@ class WeakModel : public Model {
     buffer.erase(buffer.begin() + static_cast<long>(k));
   }
 
+  void shrink(BlockState& block, Buffer& buffer) {
+    while (buffer.size() > kUnderWay) leave(block, buffer, random() % buffer.size());
+  }
+
   void write_all(BlockState& block, Buffer& buffer) {
     while (!buffer.empty()) leave(block, buffer, random() % buffer.size());
   }
@@ -232,6 +240,7 @@ class WeakModel : public Model {
     if (reach == Reach::block) {
       for (auto& pending : own) block.buffer.push_back(std::move(pending));
       own.clear();
+      shrink(block, block.buffer);
       return;
     }
     write_all(block, block.buffer);
