@@ -3,6 +3,7 @@
 
 #include "emulator/device.h"
 
+using namespace emu;
 using namespace emu::test;
 
 namespace {
@@ -252,4 +253,43 @@ TEST_CASE("memory: sizes, vectors, spaces, atomics", "[emulator][instructions]")
   ld.volatile.global.v4.u32 {%r2, %r3, %r4, %r5}, [%d0]; st.volatile.global.v4.u32 [%d2+64], {%r5, %r4, %r3, %r2};)",
                              {1, 2, 3, 4, 5, 6, 7, 8}, {}, 20, 1);
   CHECK(out == std::vector<uint32_t>{4, 3, 2, 1, 7, 8, 5, 6, 7, 6, 5, 4, 3, 2, 1, 9, 4, 3, 2, 1});
+}
+
+TEST_CASE("memory that several devices share as one address", "[emulator][instructions]") {
+  Device device(entry(R"(
+  multimem.ld_reduce.relaxed.sys.global.add.v4.f32 {%f1, %f2, %f3, %f4}, [%d0];
+  st.global.v4.f32 [%d2], {%f1, %f2, %f3, %f4};
+  multimem.ld_reduce.weak.global.max.s32 %r2, [%d0+32];
+  st.global.u32 [%d2+16], %r2;
+  multimem.ld_reduce.relaxed.sys.global.add.acc::f32.v2.f16x2 {%r3, %r4}, [%d0+40];
+  st.global.v2.u32 [%d2+24], {%r3, %r4};
+  multimem.red.relaxed.sys.global.add.u32 [%d0+64], 5;
+  multimem.st.release.sys.global.u32 [%d0+68], 9;)"));
+  const uint64_t one = device.allocate(4096), two = device.allocate(4096), out = device.allocate(64);
+  auto address = device.memory->reserve(2 << 20, 0, 0);
+  REQUIRE(address.ok());
+  REQUIRE(device.memory->map_multicast(*address, 2 << 20, {device.at<std::byte>(one), device.at<std::byte>(two)}).ok());
+  REQUIRE(device.memory->set_access(*address, 2 << 20, 0, true));
+  for (uint32_t i = 0; i < 4; i++) {
+    device.at<float>(one)[i] = float(i);
+    device.at<float>(two)[i] = 0.5f;
+  }
+  device.at<int>(one)[8] = -3;
+  device.at<int>(two)[8] = -5;
+  for (const uint64_t copy : {one, two}) device.at<uint32_t>(copy)[10] = device.at<uint32_t>(copy)[11] = 0x3c004000;
+  device.at<uint32_t>(two)[16] = 7;
+  REQUIRE(device.run("k", 1, 1, *address, out, out, 0u) == "");
+  const float* sums = device.at<float>(out);
+  CHECK(std::vector<float>(sums, sums + 4) == std::vector<float>{0.5f, 1.5f, 2.5f, 3.5f});
+  CHECK(device.at<int>(out)[4] == -3);
+  CHECK(device.at<uint32_t>(out)[6] == 0x40004400);
+  CHECK(device.at<uint32_t>(one)[16] == 5);
+  CHECK(device.at<uint32_t>(two)[16] == 12);
+  CHECK(device.at<uint32_t>(one)[17] == 9);
+  CHECK(device.at<uint32_t>(two)[17] == 9);
+  CHECK(ronde::test::contains(Device(entry("ld.global.u32 %r2, [%d0];"), 0, device.memory).run("k", 1, 1, *address, out, out, 0u),
+                              "multimem"));
+  CHECK(ronde::test::contains(
+      Device(entry("multimem.red.relaxed.sys.global.add.u32 [%d0], 5;"), 0, device.memory).run("k", 1, 1, one, out, out, 0u),
+      "no multicast"));
 }

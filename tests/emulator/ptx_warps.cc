@@ -1,4 +1,6 @@
 // Lanes, warps and blocks: divergence, what they do together, and waiting for each other.
+#include <time.h>
+
 #include <thread>
 
 #include "emulator/device.h"
@@ -227,4 +229,24 @@ DONE:)" + kStore,
     REQUIRE(device.run("k", 1, 64, out, out, out, 0u) == "");
     for (uint32_t i = 0; i < 64; i++) CHECK(device.at<uint32_t>(out)[i] == (i % 4 == 0 ? 2 * i : i % 4 == 3 ? 77 : 3 * i));
   }
+}
+
+TEST_CASE("polling costs next to nothing", "[emulator][warps]") {
+  // 8 blocks of 8 warps wait, in each way that there is, for what never comes.
+  const std::string wait = GENERATE(
+      std::string("ld.acquire.sys.global.u32 %r3, [%d0];"), std::string("ld.volatile.global.u32 %r3, [%d0];"),
+      std::string("atom.global.or.b32 %r3, [%d0], 0;"), std::string("nanosleep.u32 100; mov.u32 %r3, 0;"),
+      std::string("ld.relaxed.sys.global.u32 %r3, [%d3]; ld.relaxed.gpu.global.u32 %r4, [%d3+64]; or.b32 %r3, %r3, %r4;"));
+  CAPTURE(wait);
+  Device device(entry("WAIT: " + wait + " setp.eq.u32 %p1, %r3, 0; @%p1 bra WAIT;"));
+  const uint64_t word = device.allocate(4096);
+  device.options.limit_ms = 200;
+  const auto cpu_ms = [] {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return double(now.tv_sec) * 1e3 + double(now.tv_nsec) * 1e-6;
+  };
+  const double before = cpu_ms();
+  CHECK(contains(device.run("k", 8, 256, word, word, word, 0u), "not at its end after 200 ms"));
+  CHECK(cpu_ms() - before < 100);
 }
