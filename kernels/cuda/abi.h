@@ -63,7 +63,8 @@ struct Program {
 /// Why a block stands still, for whoever asks after a long wait. Written only once a wait is long, so that it costs nothing before.
 struct Stand {
   uint64_t sequence;
-  uint32_t lane, slice, move;
+  uint16_t channel, lane;  ///< lane: of the block
+  uint32_t slice, move;
   int32_t peer;      ///< the rank that is waited for
   uint32_t outward;  ///< 1: for room in a queue to it, 0: for a slot from it
   uint32_t waiting;  ///< 0: the rest means nothing

@@ -1,8 +1,11 @@
 // Memory, registration, windows and pre-multiplied sums.
 #include <cstring>
 #include <fmt/core.h>
+#include <map>
+#include <mutex>
 
 #include "api/border.h"
+#include "api/device.h"
 #include "api/export.h"
 #include "comm/communicator.h"
 #include "comm/handles.h"
@@ -17,6 +20,37 @@ using ronde::fail;
 using ronde::require_pointer;
 using ronde::Result;
 using Comm = std::shared_ptr<ronde::Communicator>;
+
+/// What ncclMemAlloc has given out of GPUs' memory.
+class GpuMemory {
+ public:
+  static GpuMemory& of_process() {
+    static GpuMemory& one = *new GpuMemory();  // never destroyed: a program may free at its exit
+    return one;
+  }
+  void* add(ronde::device::DeviceMemory memory) {
+    const std::lock_guard lock(mutex_);
+    const uint64_t address = memory.address();
+    live_[address] = std::move(memory);
+    return reinterpret_cast<void*>(address);
+  }
+  /// False: it is none of these.
+  bool free(const void* pointer) {
+    const std::lock_guard lock(mutex_);
+    return live_.erase(reinterpret_cast<uintptr_t>(pointer)) != 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<uint64_t, ronde::device::DeviceMemory> live_;
+};
+
+Result<> alloc_on(int gpu, size_t size, void** pointer) {
+  RONDE_TRY(const std::shared_ptr<const ronde::device::Gpu> device, ronde::device::Gpu::open(gpu));
+  RONDE_TRY(ronde::device::DeviceMemory memory, device->allocate(size));
+  *pointer = GpuMemory::of_process().add(std::move(memory));
+  return {};
+}
 
 Result<Comm> find(ncclComm_t comm) { return ronde::find_handle(reinterpret_cast<uintptr_t>(comm)); }
 
@@ -41,6 +75,8 @@ RONDE_API(ncclResult_t, ncclMemAlloc, (void** ptr, size_t size)) {
     RONDE_TRY(require_pointer(ptr, "ptr"));
     *ptr = nullptr;
     if (size == 0) return fail(Code::invalid_argument, "the size is 0");
+    RONDE_TRY(const std::optional<int> gpu, ronde::gpu_of_next_rank());
+    if (gpu.has_value()) return alloc_on(*gpu, size, ptr);
     RONDE_TRY(*ptr, ronde::alloc_shareable(size));
     return {};
   });
@@ -49,7 +85,7 @@ RONDE_API(ncclResult_t, ncclMemAlloc, (void** ptr, size_t size)) {
 RONDE_API(ncclResult_t, ncclMemFree, (void* ptr)) {
   return border("MemFree", [&]() -> Result<> {
     if (ptr == nullptr) return {};
-    return ronde::free_shareable(ptr);
+    return GpuMemory::of_process().free(ptr) ? Result<>() : ronde::free_shareable(ptr);
   });
 }
 

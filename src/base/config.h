@@ -26,7 +26,7 @@ enum class Setting : uint8_t {
   ib_pci_relaxed_ordering, ib_return_async_events, ib_rebuild_window,
   algo, algo_file, proto, strict, deterministic, tuner_plugin, tune_file, min_channels, max_channels, min_ctas, max_ctas,
   buffsize, slots, slice, lend_threshold, eager_limit, shm_disable, p2p_disable, vm_readv, cumem_enable,
-  comm_blocking, check_mode,
+  comm_blocking, check_pointers, check_mode,
   topo_file, topo_dump_file, topo_dump_file_rank, graph_file, graph_dump_file, graph_dump_file_rank, rings,
   p2p_level, net_gdr_level, cross_nic, pxn_disable, nvb_disable, ignore_cpu_affinity, hwloc,
   count_,

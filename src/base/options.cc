@@ -78,6 +78,7 @@ constexpr Option kTable[kSettings] = {
   {Setting::vm_readv, "VM_READV", nullptr, Kind::flag, "1", 0, 1, "", "0: do not use process_vm_readv to read a peer's buffer"},
   {Setting::cumem_enable, "CUMEM_ENABLE", "NCCL_CUMEM_ENABLE", Kind::flag, "1", 0, 1, "", "0: memory of GPUs is shared between processes by CUDA's legacy handles, even where there are descriptors"},
   {Setting::comm_blocking, "COMM_BLOCKING", "NCCL_COMM_BLOCKING", Kind::integer, "-1", -1, 1, "", "1 or 0 overrides the configuration's `blocking`; -1: leave it"},
+  {Setting::check_pointers, "CHECK_POINTERS", "NCCL_CHECK_POINTERS", Kind::flag, "0", 0, 1, "", "1: buffers given to a rank on a GPU are checked to be memory that it reaches"},
   {Setting::check_mode, "CHECK_MODE", "NCCL_CHECK_MODE", Kind::choice, "DEFAULT", 0, 0, "DEFAULT,DEBUG_LOCAL,DEBUG_GLOBAL", "accepted; ronde always checks that ranks agree"},
   {Setting::topo_file, "TOPO_FILE", "NCCL_TOPO_FILE", Kind::text, "", 0, 0, "", "what is known of this host: a topology file of NCCL, a file of hwloc, a text form, or a folder with a copy of sys and proc; detection adds what it lacks"},
   {Setting::topo_dump_file, "TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", Kind::text, "", 0, 0, "", "file that the machine is written to, as a topology file of NCCL"},

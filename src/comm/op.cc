@@ -28,6 +28,16 @@ Touch touched(const Op& op) {
   return {};
 }
 
+/// Whether kernels of the rank's GPU reach the memory: of a GPU, or of the host and pinned.
+Result<> check_reached(const Op& op, const void* pointer, std::string_view argument) {
+  const device::Gpu& gpu = *op.comm->gpu_rank()->gpu();
+  const device::Current current(gpu);
+  cu::CUdeviceptr address = 0;
+  if (gpu.driver().cuPointerGetAttribute(&address, cu::CU_POINTER_ATTRIBUTE_DEVICE_POINTER, reinterpret_cast<uintptr_t>(pointer)) == cu::CUDA_SUCCESS) return {};
+  return fail(Code::invalid_argument, fmt::format("{}: {} {} is no memory that {} reaches; take it from cudaMalloc or ncclMemAlloc, or pin it", name_of(op.coll), argument,
+                                                  pointer, gpu.name()));
+}
+
 void add_lanes(Part& part, const Program& program) {
   for (const auto& moves : program.lanes) part.lanes.push_back(Lane{&moves});
 }
@@ -119,6 +129,10 @@ Result<> check_op(const Op& op) {
   }
   if (touch.recv != 0 && op.recv == nullptr) {
     return fail(Code::invalid_argument, fmt::format("{}: recvbuff is NULL and would be written with {} elements", name, touch.recv));
+  }
+  if (op.comm->gpu_rank() != nullptr && op.comm->config().flag(Setting::check_pointers)) {
+    if (touch.send != 0) RONDE_TRY(check_reached(op, op.send, "sendbuff"));
+    if (touch.recv != 0) RONDE_TRY(check_reached(op, op.recv, "recvbuff"));
   }
   return {};
 }

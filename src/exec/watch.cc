@@ -42,7 +42,10 @@ uint64_t returned(const Work& work) {
   for (const Part& part : work.parts) {
     for (const Lane& lane : part.lanes) {
       for (const Move& move : *lane.moves) {
-        for (uint32_t i = 0; i < move.out_count; ++i) slots += part.bound->ports[move.out_first + i]->out.header->head.load(std::memory_order_seq_cst);
+        for (uint32_t i = 0; i < move.out_count; ++i) {
+          const FifoView& out = part.bound->ports[move.out_first + i]->out;
+          if (out) slots += out.header->head.load(std::memory_order_seq_cst);  // those of GPUs lie in their memory
+        }
       }
     }
   }
@@ -184,6 +187,7 @@ bool check_age(Seat& seat, Work& work, const std::vector<int>& peers) {
   std::vector<int> named;
   std::string text = fmt::format("{} on rank {} has waited {:.1f} s for ", call_name(work.call), seat.rank(), waited);
   text += whom(seat, work, peers, &named);
+  if (!work.stand.empty()) text += "; " + work.stand;
   constexpr size_t kNamed = 8;  // more ranks in one line help nobody
   for (size_t i = 0; i < std::min(named.size(), kNamed); ++i) text += "; " + last_act(seat, named[i]);
   if (over) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/bell.h"
@@ -72,6 +73,7 @@ struct Work {
   bool started = false;
   uint64_t progress_ns = 0;          ///< when it last moved
   bool warned = false;
+  std::string stand;                 ///< of a kernel that stands still: where, and what for
   Completion* completion = nullptr;
   std::shared_ptr<const void> keeps; ///< plan, and whatever else must outlive it
   std::vector<std::byte> copy;       ///< an eager message's data

@@ -54,7 +54,11 @@ TEST_CASE("pairwise: collectives, algorithms, GPUs, types, operations, sizes, al
       const ScopedEnv env({{"NCCL_ALGO", algorithm}, {"RONDE_BUFFSIZE", bytes}, {"RONDE_SLOTS", number}, {"RONDE_MIN_NCHANNELS", channel}});
       INFO(algorithm << ", " << ranks << " ranks, " << number << " slots in " << bytes << " bytes, channels from " << channel);
       REQUIRE(run_gpus(ranks, [&](ncclComm_t comm, int rank, cudaStream_t stream) -> std::string {
-                for (int type = 0; type < ncclNumTypes; ++type) RONDE_NO_COMPLAINT(one_type(comm, rank, ranks, stream, type, salt));
+                // Emulated GPUs take their time: the more of them, the fewer types in each world.
+                const int step = ranks == 2 ? 2 : ranks == 4 ? 3 : 5;
+                for (int type = static_cast<int>(salt) % step; type < ncclNumTypes; type += step) {
+                  RONDE_NO_COMPLAINT(one_type(comm, rank, ranks, stream, type, salt));
+                }
                 return "";
               }) == "");
     }

@@ -174,6 +174,7 @@ class Watch {
   }
 
   static void set_waits(Work& work, const std::vector<Stand>& stands) {
+    work.stand.clear();
     for (ronde::Part& part : work.parts) {
       for (ronde::Lane& lane : part.lanes) lane.waits_for = nullptr;
       if (part.lanes.empty()) continue;
@@ -181,7 +182,10 @@ class Watch {
       for (const Stand& stand : stands) {
         if (stand.waiting == 0 || stand.sequence != work.call.sequence) continue;
         for (ronde::Port* const port : part.bound->ports) {
-          if (port->rank == stand.peer) lane.waits_for = port;
+          if (port->rank != stand.peer) continue;
+          lane.waits_for = port;
+          work.stand = fmt::format("channel {} stands before {} rank {} in Move {} of lane {}, pass {}", stand.channel,
+                                   stand.outward != 0 ? "a full queue to" : "an empty queue from", stand.peer, stand.move, stand.lane, stand.slice);
         }
       }
     }
