@@ -23,7 +23,7 @@ std::vector<News> one_of_each() {
   control.waits = {uint64_t{1} << 63, 1};
   Handle handle{};
   handle[127] = std::byte{9};
-  return {OpenNews{5, 1, 3}, ListeningNews{5, 1, 2, handle}, RefusedNews{5, 1, 2, "no"}, LookNews{9, 10}, control, MailNews{6, "it broke"}};
+  return {OpenNews{5, 1, 3}, ListeningNews{5, 1, 2, handle}, RefusedNews{5, 1, 2, "no"}, LookNews{9, 10}, control, MailNews{6, "it broke"}, LostNews{"pulled"}};
 }
 
 }  // namespace

@@ -56,6 +56,7 @@ void Station::hear(int from, const OpenNews& news) {
     Peer& peer = *find(from);
     if (peer.lost_recvs.erase(news.link) != 0 && peer.lost_recvs.empty()) {  // its end came before the news that its writer tries again
       peer.lost.reset();
+      peer.said.clear();
       lost_.fetch_sub(1, std::memory_order_relaxed);
     }
     Link& it = peer.recvs[news.link];
@@ -106,7 +107,9 @@ void Station::hear(int from, const RefusedNews& news) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = find(from)->sends.find(news.link);
-    if (found == find(from)->sends.end() || found->second.attempt != news.attempt) return;
+    if (found == find(from)->sends.end()) return;
+    if (found->second.attempt == kOver) find(from)->said = news.why;  // it worked as seen from here, and broke because of that
+    if (found->second.attempt != news.attempt) return;
     found->second.peer_devices = std::max(1, news.devices);
     send = found->second.send;
     proxy = found->second.send_proxy;
@@ -114,6 +117,11 @@ void Station::hear(int from, const RefusedNews& news) {
   if (send != nullptr) proxy->remove(send);
   flow_broken(from, news.link, news.attempt, true,
               fail(Code::remote_error, fmt::format("{} does not listen: {}", parts_.name(from), news.why), Scope::communicator));
+}
+
+void Station::hear(int from, const LostNews& news) {
+  const std::lock_guard lock(mutex_);
+  if (find(from)->said.empty()) find(from)->said = news.why;
 }
 
 /// Another pair of devices, each of this rank's with each of the peer's. False: all have been tried. What has been tried again already, or needs it no more,
@@ -165,6 +173,7 @@ void Station::flow_broken(int peer, int link, int attempt, bool sends, Error err
 // A connection that breaks is often the consequence of what its peer will tell, or of its end: that is the better reason, if it comes.
 void Station::lose(int peer, Error error, std::optional<int> recv) {
   RONDE_INFO(net, "rank {} to {}: {}", rank_, parts_.name(peer), error.what);
+  const std::string why = error.what;
   {
     const std::lock_guard lock(mutex_);
     Peer& it = *find(peer);
@@ -180,6 +189,7 @@ void Station::lose(int peer, Error error, std::optional<int> recv) {
     it.lost_since = now_ns();
     lost_.fetch_add(1, std::memory_order_relaxed);
   }
+  post(peer, LostNews{why});
   post(peer, LookNews{});
   ring_own();
 }
@@ -198,6 +208,9 @@ void Station::report_lost() {
       if (it.gone.load(std::memory_order_seq_cst)) continue;
       if (takes_nothing_more(it.mirror->control().state.load(std::memory_order_seq_cst))) continue;
       error = std::exchange(it.lost, std::nullopt);
+      // The two ends break one after the other, and which was first nobody knows.
+      if (!it.said.empty()) error->what += fmt::format("; {} says of its end: {}", parts_.name(static_cast<int>(peer)), it.said);
+      it.said.clear();
       it.lost_recvs.clear();
       lost_.fetch_sub(1, std::memory_order_relaxed);
     }

@@ -6,7 +6,7 @@ namespace ronde::net {
 namespace {
 
 // Index of each kind in News: part of what travels.
-enum class Kind : uint8_t { open, listening, refused, look, control, mail };
+enum class Kind : uint8_t { open, listening, refused, look, control, mail, lost };
 
 void put(Writer& out, const OpenNews& n) { out.put(n.link).put(n.attempt).put(n.device); }
 void put(Writer& out, const ListeningNews& n) { out.put(n.link).put(n.attempt).put(n.devices).put(n.handle); }
@@ -23,6 +23,7 @@ void put(Writer& out, const ControlNews& n) {
   for (const uint64_t word : n.waits) out.put(word);
 }
 void put(Writer& out, const MailNews& n) { out.put(n.code).text(n.text); }
+void put(Writer& out, const LostNews& n) { out.text(n.why); }
 
 ControlNews get_control(Reader& in) {
   ControlNews n;
@@ -60,6 +61,7 @@ News get(Kind kind, Reader& in) {
       return LookNews{number, in.get<uint64_t>()};
     }
     case Kind::control: return get_control(in);
+    case Kind::lost: return LostNews{in.text()};
     case Kind::mail: break;
   }
   MailNews mail;
@@ -84,7 +86,7 @@ Bytes pack(const News& news) {
 std::optional<News> unpack(std::span<const std::byte> bytes) {
   Reader in(bytes);
   const auto kind = in.get<uint8_t>();
-  if (!in.ok() || kind > static_cast<uint8_t>(Kind::mail)) return std::nullopt;
+  if (!in.ok() || kind > static_cast<uint8_t>(Kind::lost)) return std::nullopt;
   News news = get(static_cast<Kind>(kind), in);
   if (!in.ok()) return std::nullopt;
   return news;

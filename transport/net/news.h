@@ -69,7 +69,12 @@ struct MailNews {
   std::string text;
 };
 
-using News = std::variant<OpenNews, ListeningNews, RefusedNews, LookNews, ControlNews, MailNews>;
+/// A connection that worked has broken at the sender's end, and why.
+struct LostNews {
+  std::string why;
+};
+
+using News = std::variant<OpenNews, ListeningNews, RefusedNews, LookNews, ControlNews, MailNews, LostNews>;
 
 /// Whether a rank whose control block says that RankState reads no slot any more.
 bool takes_nothing_more(uint32_t state);

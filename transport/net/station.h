@@ -89,6 +89,7 @@ class Station : public std::enable_shared_from_this<Station> {
     ControlNews heard;                          // last
     uint64_t probe = 0, own_probe = 0;          // its last probe, and the number that this has in this rank's control block
     std::optional<Error> lost;                  // a connection, for a reason that may be the consequence of another
+    std::string said;                           // what it has told of its end of it
     uint64_t lost_since = 0;
     std::set<int> lost_recvs;                   // links whose reader's ends are all that is lost: their writer may try again
   };
@@ -101,6 +102,7 @@ class Station : public std::enable_shared_from_this<Station> {
   void hear(int from, const OpenNews& news);
   void hear(int from, const ListeningNews& news);
   void hear(int from, const RefusedNews& news);
+  void hear(int from, const LostNews& news);
   void hear(int from, const LookNews& news);
   void hear(int from, const ControlNews& news);
   void hear(int from, const MailNews& news);
