@@ -37,7 +37,7 @@ Result<> need_gpu(std::string_view asked_by) {
 }  // namespace
 
 Result<std::optional<int>> ronde::gpu_of_next_rank() {
-  const std::string& word = current_config()->text(Setting::device);
+  const std::string word = current_config()->text(Setting::device);  // a copy: the Config is held by nobody
   const bool open = chosen == rondeDeviceAuto;
   if (chosen == rondeDeviceCpu || (open && word == "cpu")) return std::optional<int>();
   if (open && word == "cuda") RONDE_TRY(need_gpu("RONDE_DEVICE"));
