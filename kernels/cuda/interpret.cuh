@@ -75,7 +75,7 @@ __device__ inline bool stopped(const Call& call) {
 
 /// Whether the reader has made the queue; notes where.
 __device__ inline bool find_queue(Port& port) {
-  const uint64_t place = ptx::load_acquire(port.out_entry);
+  const uint64_t place = ptx::load_acquire(port.out_entry);  // pairs with the reader's host, which clears the queue before it names it
   if (place == 0) return false;
   port.out_tail = port.out_base + place;
   port.out_slots = port.out_tail + kQueueHead;
@@ -86,11 +86,11 @@ __device__ inline bool find_queue(Port& port) {
 __device__ inline bool short_of(const PartState& part, const Move& move, uint32_t i) {
   if (i < move.in_count) {
     const Port& port = port_at(part, move.in_first + i);
-    return ptx::load_acquire(port.in_tail) == port.in_next;
+    return ptx::load_acquire(port.in_tail) == port.in_next;  // pairs with the writer's publish(): the slot's data are there
   }
   Port& port = port_at(part, move.out_first + i - move.in_count);
   if (port.out_slots == 0 && !find_queue(port)) return true;
-  return port.out_next - ptx::load_acquire(port.out_head) >= rank_of(*part.call).slots;
+  return port.out_next - ptx::load_acquire(port.out_head) >= rank_of(*part.call).slots;  // with the reader's publish(): it has read the slot
 }
 
 /// Whether the lane can go on; by a whole warp. `lacking` is then the first end that cannot, else unchanged.
@@ -126,6 +126,7 @@ __device__ inline void tell_stand(const Block& block, const Team& team, uint32_t
     stand.peer = port.peer;
     stand.outward = outward ? 1 : 0;
   }
+  // The host reads `waiting` with acquire, then the rest.
   ptx::store_release_u32(reinterpret_cast<uint64_t>(&stand.waiting), waiting ? 1 : 0);
 }
 
@@ -141,6 +142,7 @@ __device__ inline uint32_t find_work(const Block& block, const Team& team, uint3
       const LaneState& state = block.lanes[lane];
       if (state.left == 0) continue;
       const PartState& part = block.parts[state.part];
+      if (looks % kLooksBetweenStops == 0 && __any_sync(kFullWarp, stopped(*part.call))) return kStopped;
       if (ready(part, move_of(state), &lacking)) {
         if (told != kEnded) tell_stand(block, team, told, lacking, false);
         return lane;
@@ -149,7 +151,6 @@ __device__ inline uint32_t find_work(const Block& block, const Team& team, uint3
     }
     if (left == kEnded) return kEnded;
     if (looks % kLooksBetweenStops != 0) continue;
-    if (__any_sync(kFullWarp, stopped(*block.parts[0].call))) return kStopped;
     const uint64_t now = ptx::nanoseconds();
     if (since == 0) since = now;
     if (now - since >= kLongWait && told == kEnded) tell_stand(block, team, told = left, lacking, true);
@@ -173,6 +174,7 @@ __device__ inline void report(const PartState& part, const Port& port, Fault fau
   status.peer = port.peer;
   status.theirs = theirs;
   status.mine = header_of(part, bytes);
+  // The host reads `fault` with acquire, then the rest. `stop`, claimed above, guards no data: who sees it only ends.
   ptx::store_release_u32(reinterpret_cast<uint64_t>(&status.fault), static_cast<uint32_t>(fault));
 }
 
@@ -286,7 +288,8 @@ __device__ inline void next_piece(const Block& block, LaneState& lane) {
   begin_part(block.calls[next.call], next.channel, &part);  // the lane's Moves are the same
 }
 
-/// Gives slots back and publishes slots, and moves the lane on. By the team's first warp, after all have folded.
+/// Gives slots back and publishes slots, and moves the lane on. By the team's first warp, after all have folded: what the team's other threads have
+/// loaded and stored is before their barrier, and so before the releases here, which pair with the acquires in short_of() at the other end.
 __device__ inline void publish(const Block& block, uint32_t number, uint64_t bytes) {
   LaneState& lane = block.lanes[number];
   const PartState& part = block.parts[lane.part];
@@ -374,9 +377,11 @@ __device__ inline void count_ended(const Block& block) {
     const Call& call = *block.parts[p].call;
     Rank& rank = rank_of(call);
     if (ptx::count_up(reinterpret_cast<uint64_t>(&rank.arrived)) + 1 < call.parts_of_rank) continue;
+    // Every block of the rank has been seen to arrive: none reads these numbers any more, and the next launch begins after this one.
     ptx::store_relaxed_u32(reinterpret_cast<uint64_t>(&rank.arrived), 0);
     rank.collectives += call.numbering == Numbering::collective ? 1 : 0;
     rank.launches += 1;
+    // The host reads it with acquire: all results are stored.
     ptx::store_release(reinterpret_cast<uint64_t>(&status_of(call).launches), rank.launches);
   }
 }
