@@ -101,6 +101,9 @@ struct Operation {
   }
 };
 
+/// Nothing is folded: all pieces are plain.
+struct Copy {};
+
 template <class E>
 struct RealSum {
   using Bits = typename E::Bits;

@@ -327,9 +327,9 @@ __device__ bool run_lanes(const Block& block, const Team& team, Piece* piece, ui
     team.sync();
     const uint32_t lane = *job;
     if (lane >= kEnded) return lane == kEnded;
-    if (piece->plain != 0) {
+    if (std::is_same_v<Op, Copy> || piece->plain != 0) {
       copy(*piece, place, team.thread, team.threads());
-    } else {
+    } else if constexpr (!std::is_same_v<Op, Copy>) {
       fold<Op>(*piece, place, team.thread, team.threads());
     }
     const uint32_t bytes = piece->bytes;

@@ -31,7 +31,7 @@ using namespace ronde::gpu;
   RONDE_KERNEL(ronde_int##bits##_avg, IntegerAverage<int##bits##_t, Wide>)
 
 #if RONDE_FAMILY == 0
-RONDE_KERNEL(ronde_copy, IntegerSum<uint8_t>)
+RONDE_KERNEL(ronde_copy, Copy)
 #elif RONDE_FAMILY == 1
 RONDE_INTEGER(8, int)
 #elif RONDE_FAMILY == 2
