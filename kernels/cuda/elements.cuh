@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/cpu/floats.h"
@@ -86,7 +87,7 @@ struct E5m2 {
   }
 };
 
-// An operation keeps an Acc for each element, begins it with the first operand, adds the others, and finishes. kScaled: an operand may be
+// An operation keeps an Acc for each element, which is kNone before the first operand, adds the operands, and finishes. kScaled: an operand may be
 // multiplied by a factor before. kDivided: an Acc may be divided at the end.
 
 struct Operation {
@@ -110,7 +111,7 @@ struct RealSum {
   using Acc = typename E::Value;
   static constexpr bool kScaled = true, kDivided = true;
   static __device__ Bits multiply(Bits b, Bits factor) { return E::encode(E::decode(b) * E::decode(factor)); }
-  static __device__ Acc begin(Bits b) { return E::decode(b); }
+  static constexpr Acc kNone = static_cast<Acc>(-0.0);  // not 0: a sum of -0 alone is -0
   static __device__ Acc add(Acc acc, Bits b) { return acc + E::decode(b); }
   static __device__ Acc divide(Acc acc, uint32_t divisor) { return acc / static_cast<Acc>(divisor); }
   static __device__ Bits finish(Acc acc) { return E::encode(acc); }
@@ -120,7 +121,7 @@ template <class E>
 struct RealProd : Operation {
   using Bits = typename E::Bits;
   using Acc = typename E::Value;
-  static __device__ Acc begin(Bits b) { return E::decode(b); }
+  static constexpr Acc kNone = 1;
   static __device__ Acc add(Acc acc, Bits b) { return acc * E::decode(b); }
   static __device__ Bits finish(Acc acc) { return E::encode(acc); }
 };
@@ -132,12 +133,13 @@ struct RealPick : Operation {
   using Acc = Bits;
   static constexpr Bits kMagnitude = static_cast<Bits>(E::kSign - 1);
   static constexpr Bits kWins = kMax ? static_cast<Bits>(~Bits{0}) : Bits{0};
-  static __device__ Acc begin(Bits b) {
+  static constexpr Acc kNone = static_cast<Bits>(~kWins);
+  static __device__ Acc order(Bits b) {
     if ((b & kMagnitude) > E::kTop) return kWins;
     return static_cast<Bits>((b & E::kSign) != 0 ? ~b : b | E::kSign);
   }
   static __device__ Acc add(Acc acc, Bits b) {
-    const Acc other = begin(b);
+    const Acc other = order(b);
     return kMax ? (acc < other ? other : acc) : (other < acc ? other : acc);
   }
   static __device__ Bits finish(Acc acc) {
@@ -153,7 +155,7 @@ struct IntegerSum : Operation {
   using Acc = T;
   static constexpr bool kScaled = true;
   static __device__ Bits multiply(Bits b, Bits factor) { return static_cast<T>(b * factor); }
-  static __device__ Acc begin(Bits b) { return b; }
+  static constexpr Acc kNone = 0;
   static __device__ Acc add(Acc acc, Bits b) { return static_cast<T>(acc + b); }
   static __device__ Bits finish(Acc acc) { return acc; }
 };
@@ -161,7 +163,7 @@ template <class T>
 struct IntegerProd : Operation {
   using Bits = T;
   using Acc = T;
-  static __device__ Acc begin(Bits b) { return b; }
+  static constexpr Acc kNone = 1;
   static __device__ Acc add(Acc acc, Bits b) { return static_cast<T>(acc * b); }
   static __device__ Bits finish(Acc acc) { return acc; }
 };
@@ -171,7 +173,7 @@ template <class T, bool kMax>
 struct IntegerPick : Operation {
   using Bits = std::make_unsigned_t<T>;
   using Acc = T;
-  static __device__ Acc begin(Bits b) { return static_cast<T>(b); }
+  static constexpr Acc kNone = kMax ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
   static __device__ Acc add(Acc acc, Bits b) {
     const T other = static_cast<T>(b);
     return kMax ? (acc < other ? other : acc) : (other < acc ? other : acc);
@@ -185,7 +187,7 @@ struct IntegerAverage : Operation {
   using Bits = std::make_unsigned_t<T>;
   using Acc = Wide;
   static constexpr bool kDivided = true;
-  static __device__ Acc begin(Bits b) { return static_cast<T>(b); }
+  static constexpr Acc kNone = 0;
   static __device__ Acc add(Acc acc, Bits b) { return acc + static_cast<Wide>(static_cast<T>(b)); }
   static __device__ Acc divide(Acc acc, uint32_t divisor) { return acc / static_cast<Wide>(divisor); }
   static __device__ Bits finish(Acc acc) { return static_cast<Bits>(acc); }

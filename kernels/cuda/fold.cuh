@@ -31,12 +31,11 @@ struct Lot {
     __device__ Cells() {}
     __device__ explicit Cells(const Unit& of) : unit(of) {}
   };
-  typename Op::Acc acc[kCount] = {};
+  typename Op::Acc acc[kCount];
 
-  __device__ void begin(const Unit& unit) {
-    const Cells cells(unit);
+  __device__ Lot() {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) acc[i] = Op::begin(cells.bits[i]);
+    for (int i = 0; i < kCount; ++i) acc[i] = Op::kNone;
   }
   __device__ void add(const Unit& unit) {
     const Cells cells(unit);
@@ -115,13 +114,7 @@ __device__ inline void fold_units(const Piece& piece, const uint64_t* place, uin
         for (int u = 0; u < kDeep; ++u) Lot<Op, Unit>::multiply(&units[u], static_cast<typename Op::Bits>(piece.factor));
       }
 #pragma unroll
-      for (int u = 0; u < kDeep; ++u) {
-        if (s == 0) {
-          lot[u].begin(units[u]);
-        } else {
-          lot[u].add(units[u]);
-        }
-      }
+      for (int u = 0; u < kDeep; ++u) lot[u].add(units[u]);
     }
     if (Op::kDivided && piece.divisor != 1) {
 #pragma unroll
