@@ -392,21 +392,20 @@ __device__ void interpret(const Launch& launch) {
   extern __shared__ __align__(16) uint8_t shared[];
   __shared__ Piece pieces[kWarps];
   __shared__ uint32_t jobs[kWarps];
-  __shared__ uint32_t stops;
   __shared__ Block block;
   lay_out(launch, shared, &block);
-  if (threadIdx.x == 0) stops = 0;
   __syncthreads();
+  bool ended = true;
   Team team;
   team.teams = min(block.lane_count, kWarps);
   if (team.teams != 0) {
     team.warps = kWarps / team.teams;
     team.number = threadIdx.x / kWarp / team.warps;
     team.thread = threadIdx.x - team.number * team.threads();
-    if (team.number < team.teams && !run_lanes<Op>(block, team, &pieces[team.number], &jobs[team.number])) stops = 1;
+    if (team.number < team.teams) ended = run_lanes<Op>(block, team, &pieces[team.number], &jobs[team.number]);
   }
-  __syncthreads();
-  if (threadIdx.x == 0 && stops == 0) count_ended(block);
+  const bool all = __syncthreads_and(ended ? 1 : 0) != 0;
+  if (threadIdx.x == 0 && all) count_ended(block);
 }
 
 }  // namespace ronde::gpu

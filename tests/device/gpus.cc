@@ -34,6 +34,7 @@ const bool is_emulated = [] {
   const std::string name = getenv("RONDE_CUDA_LIBRARY");
   if (name.find("libcuda-emu") == std::string::npos) return false;
   setenv("RONDE_EMU_DEVICES", "8", 0);
+  setenv("RONDE_EMU_MEMORY", "64G", 0);  // taken when touched; communicators that failed leave theirs
   setenv("RONDE_EMU_LIMIT", "120000", 0);  // a kernel that hangs ends with a dump of its warps
   return true;
 }();
