@@ -14,8 +14,7 @@
 namespace ronde::gpu {
 namespace {
 
-constexpr size_t kProbe = 4096;                   // bytes of a pattern
-constexpr size_t kHostHeap = size_t{64} << 20;    // of host memory for the queues from one peer
+constexpr size_t kProbe = 4096;  // bytes of a pattern
 constexpr size_t kPage = 4096;
 
 enum class Sharing : uint32_t { inside, handle, descriptor };
@@ -33,7 +32,7 @@ struct Told {
   cu::CUipcMemHandle handle{};
   Id name{};  ///< of its DescriptorTrade
   Id secret{};
-  char bus_id[16] = "";
+  char bus_id[32] = "";
   char problem[256] = "";
 };
 
@@ -286,11 +285,11 @@ class Connecting {
     return {};
   }
 
-  /// So much of a rank's host memory is used: by the number of peers that write into it.
+  /// So much of a rank's host memory is used: what all queues of the peers that write into it take, at most the heap.
   size_t host_bytes(int rank) const {
     size_t peers = 0;
     for (int other = 0; other < ranks_; ++other) peers += by_host(rank, other) ? 1 : 0;
-    return peers == 0 ? 0 : whole_pages(slab_->heap_at() + std::min(request_.heap, peers * kHostHeap));
+    return peers == 0 ? 0 : whole_pages(slab_->heap_at() + std::min(request_.heap, peers * request_.shape.links * slab_->queue_bytes()));
   }
 
   Result<> take_host_memory() {

@@ -27,6 +27,7 @@ uint64_t Slab::head_at(int peer, int link) const {
   return round_up(uint64_t{shape_.ranks} * shape_.links * sizeof(uint64_t), kLine) + index(peer, link) * kLine;
 }
 uint64_t Slab::heap_at() const { return round_up(head_at(static_cast<int>(shape_.ranks), 0), kUnit); }
+uint64_t Slab::queue_bytes() const { return round_up(kQueueHead + uint64_t{shape_.slots} * (kSlotHead + shape_.slot_capacity), kUnit); }
 
 std::string Slab::describe(int number) const {
   const Peer& peer = peers_[static_cast<size_t>(number)];
@@ -45,7 +46,7 @@ Result<> Slab::publish(int writer, int link, uint64_t at) {
 Result<uint64_t> Slab::queue_from(int writer, int link) {
   const auto known = queues_.find(index(writer, link));
   if (known != queues_.end()) return known->second;
-  const uint64_t bytes = round_up(kQueueHead + uint64_t{shape_.slots} * (kSlotHead + shape_.slot_capacity), kUnit);
+  const uint64_t bytes = queue_bytes();
   Area& area = area_for(writer);
   const uint64_t at = heap_at() + area.heap_used;
   if (at + bytes > area.bytes) {

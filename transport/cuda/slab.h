@@ -93,6 +93,7 @@ class Slab {
   uint64_t entry_at(int peer, int link) const { return index(peer, link) * sizeof(uint64_t); }
   uint64_t head_at(int peer, int link) const;
   uint64_t heap_at() const;
+  uint64_t queue_bytes() const;
   uint64_t index(int peer, int link) const { return static_cast<uint64_t>(peer) * shape_.links + static_cast<uint64_t>(link); }
   Area& area_for(int peer) { return peers_[static_cast<size_t>(peer)].by_host ? host_area_ : area_; }
   Result<uint64_t> queue_from(int writer, int link);
