@@ -182,7 +182,8 @@ RONDE_EXTENSION(ncclResult_t, rondeExplainAll,
     const ronde::CallShape shape = ronde::shape_of(example);
     const ronde::Plans& plans = found->plans();
     RONDE_TRY(const ronde::Evaluation made, plans.evaluate(shape));
-    const std::string whole = asked == rondeJson ? ronde::explain_json(shape, plans.rules(), made) : ronde::explain_text(shape, plans.rules(), made);
+    const std::string transport = transports_of(*found);
+    const std::string whole = asked == rondeJson ? ronde::explain_json(shape, plans.rules(), made, transport) : ronde::explain_text(shape, plans.rules(), made, transport);
     if (needed != nullptr) *needed = whole.size() + 1;
     if (size == 0) return {};
     const size_t n = std::min(whole.size(), size - 1);

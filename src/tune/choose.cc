@@ -117,12 +117,17 @@ Result<> check_protocol(const TuneRules& rules, Coll coll) {
 /// Bytes of a call that are worth a network device more.
 constexpr size_t kDeviceBytes = 256 * 1024;
 
+/// Bytes of a call that are worth a GPU another block of threads: it moves them in less time than a hop takes.
+constexpr size_t kChannelBytes = 16 * 1024;
+
 /// `asked`, or where that is 0 as many as carry what the links carry (of CPU ranks one, since a thread runs all channels, or one for each network device),
 /// within the rules.
 int channels_of(size_t bytes, const TuneRules& rules, const TuneInputs& inputs, int asked) {
   const size_t lines = round_up(bytes) / kLine;
   const int devices = static_cast<int>(std::min<size_t>(bytes / kDeviceBytes, static_cast<size_t>(inputs.links.devices)));
-  const int wanted = std::clamp(asked > 0 ? asked : std::max(inputs.links.channels, devices), rules.min_channels(), rules.max_channels());
+  const size_t blocks = inputs.links.inside > 0 ? std::max<size_t>(1, bytes / kChannelBytes) : SIZE_MAX;
+  const int linked = static_cast<int>(std::min(blocks, static_cast<size_t>(inputs.links.channels)));
+  const int wanted = std::clamp(asked > 0 ? asked : std::max(linked, devices), rules.min_channels(), rules.max_channels());
   return std::max(1, static_cast<int>(std::min<size_t>(lines, static_cast<size_t>(wanted))));
 }
 

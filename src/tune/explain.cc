@@ -89,12 +89,13 @@ std::string why(const Alternative& one, const CallShape& call, const TuneRules& 
   return "";
 }
 
-std::string explain_text(const CallShape& call, const TuneRules& rules, const Evaluation& made) {
+std::string explain_text(const CallShape& call, const TuneRules& rules, const Evaluation& made, std::string_view transport) {
   const Choice& choice = made.choice;
-  std::string text = fmt::format("{} of {} {} ({} bytes) on {} ranks: {}, {}, {} channel{}, slices of {} bytes{}\n",
+  std::string text = fmt::format("{} of {} {} ({} bytes) on {} ranks: {}, {}, {} channel{}, slices of {} bytes{}{}{}\n",
                                  name_of(call.spec.coll), call.count, name_of(call.type), bytes_text(call, "too many"), call.spec.ranks,
                                  choice.algorithm->name, choice.protocol, choice.channels, choice.channels == 1 ? "" : "s",
-                                 choice.slice, choice.merged ? ", adjacent blocks merged" : "");
+                                 choice.slice, choice.merged ? ", adjacent blocks merged" : "", transport.empty() ? "" : ", by ",
+                                 transport);
   text += fmt::format("  why: {}\n", choice.reason);
   for (const Alternative& one : made.alternatives) {
     const std::string cost = one.nanos == UINT64_MAX ? "-" : microseconds(one.nanos) + " us";
@@ -105,7 +106,7 @@ std::string explain_text(const CallShape& call, const TuneRules& rules, const Ev
   return text;
 }
 
-std::string explain_json(const CallShape& call, const TuneRules& rules, const Evaluation& made) {
+std::string explain_json(const CallShape& call, const TuneRules& rules, const Evaluation& made, std::string_view transport) {
   const Choice& choice = made.choice;
   const Coll coll = call.spec.coll;
   std::string json = fmt::format(R"({{"call":{},"ranks":{},"count":{},"type":{},"op":{},"root":{},"bytes":{},)",
@@ -113,9 +114,9 @@ std::string explain_json(const CallShape& call, const TuneRules& rules, const Ev
                                  has_reduction(coll) ? quoted(name_of(call.op)) : "null",
                                  has_root(coll) ? fmt::format("{}", call.spec.root) : "null", bytes_text(call, "null"));
   json += fmt::format(
-      R"("choice":{{"algorithm":{},"protocol":{},"channels":{},"slice_bytes":{},"merged":{},"microseconds":{},"reason":{}}},"alternatives":[)",
+      R"("choice":{{"algorithm":{},"protocol":{},"channels":{},"slice_bytes":{},"merged":{},"transport":{},"microseconds":{},"reason":{}}},"alternatives":[)",
       quoted(choice.algorithm->name), quoted(choice.protocol), choice.channels, choice.slice, choice.merged ? "true" : "false",
-      choice.nanos == UINT64_MAX ? "null" : microseconds(choice.nanos), quoted(choice.reason));
+      transport.empty() ? "null" : quoted(transport), choice.nanos == UINT64_MAX ? "null" : microseconds(choice.nanos), quoted(choice.reason));
   for (const Alternative& one : made.alternatives) {
     if (&one != &made.alternatives.front()) json += ',';
     json += json_of(one, call, rules, made);

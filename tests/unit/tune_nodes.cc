@@ -86,6 +86,16 @@ TEST_CASE("what crosses between nodes is charged: few hops for little data, few 
   }
 }
 
+TEST_CASE("GPUs get as many channels as their rings, for little data fewer", "[nodes][tune]") {
+  const auto channels = [](size_t bytes, const std::map<std::string, std::string>& variables = {}) { return choose_on(1, Coll::all_reduce, bytes, variables).channels; };
+  CHECK(channels(8) == 1);
+  CHECK(channels(31 << 10) == 1);
+  CHECK(channels(64 << 10) == 4);
+  CHECK(channels(1 << 20) == 16);
+  CHECK(channels(16 << 10, {{"NCCL_MIN_NCHANNELS", "8"}}) == 8);
+  CHECK(channels(1 << 20, {{"NCCL_MAX_NCHANNELS", "2"}}) == 2);
+}
+
 TEST_CASE("the model's rings over nodes are as fast as their ports", "[nodes][tune]") {
   for (const int nodes : {2, 16}) {
     const double n = 8 * nodes;

@@ -57,9 +57,10 @@ TEST_CASE("rondeExplainAll has every alternative, and the choice of rondeExplain
       const nlohmann::json json = nlohmann::json::parse(explained(comm, rondeJson, static_cast<rondeCall_t>(call)));
       if (json["choice"]["algorithm"] != choice.algorithm || json["choice"]["reason"] != choice.reason || json["ranks"] != 3)
         return json.dump();
+      if (json["choice"]["transport"] != choice.transport || json["choice"]["transport"] != "inproc") return json.dump();
       if (json["alternatives"].size() < 6) return json.dump();
       const std::string text = explained(comm, rondeText, static_cast<rondeCall_t>(call));
-      if (!contains(text, std::string("why: ") + choice.reason)) return text;
+      if (!contains(text, std::string("why: ") + choice.reason) || !contains(text, ", by inproc\n")) return text;
     }
     return "";
   });
