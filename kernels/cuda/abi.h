@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "fifo/device_queue.h"
 #include "plan/blocks.h"
 #include "plan/move.h"
 
@@ -23,7 +24,7 @@ struct SlotHeader {
   int32_t root;
   uint64_t reserved[3];
 };
-static_assert(sizeof(SlotHeader) == 64);
+static_assert(sizeof(SlotHeader) == kSlotHead);
 
 /// Both directions of a link as one rank sees it, kept in that rank's device memory between calls. A queue's tail and slots lie with its reader, its
 /// head with its writer, so that each end polls its own memory. The reader makes a queue; where its writer has not found it yet, out_slots is 0.
@@ -40,8 +41,6 @@ struct Port {
   uint64_t reserved[2];
 };
 static_assert(sizeof(Port) == 128);
-/// Bytes of a queue before its first slot: its tail.
-inline constexpr uint64_t kQueueHead = 128;
 
 /// One lane of a Program.
 struct Lane {

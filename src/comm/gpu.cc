@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <map>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "exec/cuda/flights.h"
+#include "exec/watch.h"
 #include "graph/load.h"
 #include "graph/settings.h"
 #include "topo/paths.h"
@@ -112,7 +114,7 @@ Result<> check_stream(const gpu::GpuRank& rank, cu::CUstream stream) {
   cu::CUstreamCaptureStatus status = cu::CU_STREAM_CAPTURE_STATUS_NONE;
   RONDE_TRY(device::check(gpu.driver().cuStreamIsCapturing(stream, &status), [&] { return fmt::format("asking for the state of the stream on {}", gpu.name()); }));
   if (status == cu::CU_STREAM_CAPTURE_STATUS_NONE) return {};
-  return fail(Code::invalid_usage, "the stream is being captured into a CUDA graph, which this version of ronde does not support");
+  return fail(Code::invalid_usage, "the stream is being captured into a CUDA graph, which this version of ronde does not support; call outside of the capture");
 }
 
 Result<> launch_on_gpus(std::vector<GpuCall> calls) {
@@ -165,8 +167,25 @@ Result<> Communicator::make_gpu_rank(std::shared_ptr<const device::Gpu> gpu) {
 /// Before the rank leaves: no kernel of it runs, and none of its peers reaches into its memory any more.
 void Communicator::close_gpu_rank() {
   constexpr double kPatience = 10;
-  if (!seat_->failed()) gpu_rank_->drain([this] { return seat_->failed(); });
-  if (gpu::wait_landed(*gpu_rank_, kPatience) && !seat_->failed()) return;
+  const uint64_t start = now_ns();
+  bool warned = false;
+  const bool drained = !seat_->failed() && gpu_rank_->drain([&](int peer) -> std::optional<bool> {
+    take_mail(*seat_);
+    if (seat_->failed()) return false;
+    const auto state = static_cast<RankState>(fabric().control(peer).state.load(std::memory_order_seq_cst));  // pairs with publish_state
+    if (state == RankState::closed || state == RankState::finalized) return true;
+    if (state != RankState::alive) return false;
+    const double waited = static_cast<double>(now_ns() - start) * 1e-9;
+    const SeatLimits& limits = seat_->limits();
+    const bool over = limits.timeout > 0 && waited >= limits.timeout;
+    if (over || (!warned && limits.warn_after > 0 && waited >= limits.warn_after)) {
+      RONDE_WARN("rank {} has waited {:.1f} s to leave until {} takes what was sent to it{}; each rank has to call what its peers have called", rank_, waited,
+                 fabric().peer_name(peer), over ? fmt::format("; the limit is RONDE_TIMEOUT={:g} s, and it leaves now", limits.timeout) : "");
+      warned = true;
+    }
+    return over ? std::optional(false) : std::nullopt;
+  });
+  if (gpu::wait_landed(*gpu_rank_, kPatience) && drained && !seat_->failed()) return;
   // Kernels of peers may still be on their way out, and one of this rank may stand behind something else on its stream: the memory stays.
   static_cast<void>(gpu_rank_.release());
 }

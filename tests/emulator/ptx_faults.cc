@@ -24,6 +24,12 @@ struct Planted {
     CHECK(contains(wrong, "planted.cu:17"));
     return wrong;
   }
+  /// Waits until the kernel has written to the second word, at most 10 s.
+  void await_word() {
+    const volatile uint32_t* const word = device.at<uint32_t>(small) + 1;
+    const auto start = std::chrono::steady_clock::now();
+    while (*word == 0 && std::chrono::steady_clock::now() - start < std::chrono::seconds(10)) std::this_thread::yield();
+  }
 };
 
 }  // namespace
@@ -52,9 +58,9 @@ TEST_CASE("memory that was freed is told apart", "[emulator][faults]") {
 }
 
 TEST_CASE("memory may be freed while a kernel runs that has used it", "[emulator][faults]") {
-  Planted planted("LOOP: ld.volatile.global.u32 %r2, [%d0]; bra LOOP;");
+  Planted planted("mov.u32 %r3, 1; st.volatile.global.u32 [%d0+4], %r3; LOOP: ld.volatile.global.u32 %r2, [%d0]; bra LOOP;");
   std::thread free([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    planted.await_word();
     planted.device.memory->release(planted.small);
   });
   CHECK(contains(planted.run(), "freed"));
@@ -119,9 +125,11 @@ TEST_CASE("a hang is told with where each warp stands, when the launch is stoppe
   bar.sync 2;
   ret;
 WAIT:
+  st.relaxed.sys.global.u32 [%d0+4], %r2;
+POLL:
   ld.relaxed.sys.global.u32 %r3, [%d0];
   setp.eq.u32 %p2, %r3, 0;
-  @%p2 bra WAIT;)";
+  @%p2 bra POLL;)";
   Planted late(hang);
   late.device.options.limit_ms = 20;
   const std::string wrong = late.device.run("k", 2, 32, late.small, late.small, late.small, 0u);
@@ -132,7 +140,7 @@ WAIT:
 
   Planted stopped(hang);
   std::thread stop([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    stopped.await_word();
     stopped.device.stop = true;
   });
   CHECK(contains(stopped.device.run("k", 2, 32, stopped.small, stopped.small, stopped.small, 0u), "stopped"));

@@ -26,7 +26,7 @@ constexpr uint64_t kLong = 300'000'000;  // ns that one sample lasts: long besid
 constexpr int64_t kMostMbits = 400'000;
 
 const char* variable(const char* name) {
-  const char* const text = getenv(name);
+  const char* const text = process_variable(name);
   return text == nullptr ? "" : text;
 }
 

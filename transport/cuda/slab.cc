@@ -4,12 +4,12 @@
 
 #include <span>
 
+#include "fifo/device_queue.h"
+
 namespace ronde::gpu {
 namespace {
 
 constexpr uint64_t kLine = 64;
-constexpr uint64_t kQueueHead = 128;  ///< bytes before a queue's first slot: its tail, alone on its cache lines (kernels/cuda/abi.h)
-constexpr uint64_t kSlotHead = 64;    ///< bytes of a slot before its data (kernels/cuda/abi.h)
 constexpr uint64_t kUnit = 4096;
 
 uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }

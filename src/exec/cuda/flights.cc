@@ -62,7 +62,7 @@ Error fault_error(const Seat& seat, const Status& status) {
     return fail(Code::internal_error, fmt::format("rank {} sent a slot of {} bytes where {} were expected in {}", status.peer, theirs.bytes, mine.bytes, text_of(mine)),
                 Scope::communicator);
   }
-  std::string text = fmt::format("call number {} does not fit: rank {} called {} and rank {} called {}", mine.sequence, const_cast<Seat&>(seat).rank(), text_of(mine),
+  std::string text = fmt::format("call number {} does not fit: rank {} called {} and rank {} called {}", mine.sequence, seat.rank(), text_of(mine),
                                  status.peer, text_of(theirs));
   if (theirs.sequence != mine.sequence) text += fmt::format(" (its number {})", theirs.sequence);
   return fail(Code::invalid_usage, text + "; all ranks must issue the same calls in the same order", Scope::communicator);
@@ -84,7 +84,7 @@ class Watch {
         thread->detach();
         running_ = true;
       } else {
-        log_error(thread.error());  // calls then end unwatched, at the next one's look
+        flight.works.front()->seat->fail_all(thread.error());  // nobody would end the calls
       }
     }
     const auto at = std::find_if(all_.begin(), all_.end(), [&](const Airborne& one) { return one.rank == rank; });

@@ -70,17 +70,24 @@ Result<std::unique_ptr<GpuRank>> GpuRank::make(std::unique_ptr<Slab> slab) {
   return rank;
 }
 
-void GpuRank::drain(const std::function<bool()>& given_up) {
+bool GpuRank::drain(const std::function<std::optional<bool>(int peer)>& ended) {
   for (size_t index = 0; index < ports_made_.size(); ++index) {
     if (ports_made_[index] == 0) continue;
-    gpu::Port port{};
-    uint64_t head = 0;
     const uint64_t at = address() + sizeof(Rank) + index * sizeof(gpu::Port);
-    while (gpu_->copy_out(std::as_writable_bytes(std::span(&port, 1)), at).ok() &&
-           gpu_->copy_out(std::as_writable_bytes(std::span(&head, 1)), port.out_head).ok() && head < port.out_next && !given_up()) {
+    while (true) {
+      gpu::Port port{};
+      uint64_t head = 0;
+      const bool read = gpu_->copy_out(std::as_writable_bytes(std::span(&port, 1)), at).ok() &&
+                        gpu_->copy_out(std::as_writable_bytes(std::span(&head, 1)), port.out_head).ok();
+      if (!read) return false;
+      if (head >= port.out_next) break;
+      const std::optional<bool> gone = ended(port.peer);
+      if (gone == false) return false;
+      if (gone == true) break;
       usleep(200);
     }
   }
+  return true;
 }
 
 void GpuRank::abort() { __atomic_store_n(static_cast<uint32_t*>(abort_word_.host()), 1u, __ATOMIC_SEQ_CST); }  // pairs with the kernels' loads

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -34,8 +35,9 @@ class GpuRank {
   const Slab& slab() const { return *slab_; }
   uint64_t address() const { return memory_.address(); }  ///< of gpu::Rank
   const Status& status() const { return *static_cast<const Status*>(status_.host()); }
-  /// Waits until its peers have taken all that it has sent: after it none of their kernels writes into its memory. Ends early when `given_up` says so.
-  void drain(const std::function<bool()>& given_up);
+  /// Waits until its peers have taken all that it has sent: after it none of their kernels writes into its memory. `ended` is asked of each that has not:
+  /// true, it never will and its kernels have ended; false, nobody knows, and so does drain() return; nothing: wait on.
+  bool drain(const std::function<std::optional<bool>(int peer)>& ended);
   /// Every kernel of this rank ends soon, and none does anything any more.
   void abort();
 
